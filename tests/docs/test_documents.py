@@ -18,6 +18,7 @@ from cannery.frontends.nam_activations import activation_names
 from cannery.frontends.nam_file import ARCHITECTURES
 from cannery.frontends.onnx_ops.base import operator_names
 from cannery.frontends.rtneural_layers import LAYERS
+from cannery.frontends.tflite.scope import operator_names as tflite_names
 from cannery.options import SPECS, make_options
 from cannery.pipeline import compile_model
 from cannery.resources import toolchains_dir
@@ -56,6 +57,10 @@ def test_the_table_of_layers() -> None:
 def test_the_table_of_onnx_operators() -> None:
     named = re.findall(r"\b[A-Z]\w*", re.sub(r"\(.*?\)", "", section("onnx")))
     assert sorted(named) == list(operator_names())
+
+
+def test_the_table_of_tflite_operators() -> None:
+    assert sorted(re.findall(r"\b[A-Z]\w*", section("tflite"))) == list(tflite_names())
 
 
 def test_the_list_of_activation_functions() -> None:

@@ -76,7 +76,7 @@ FILES = {
     "saved_model.pb": (b"\x08\x01\x12\xf0\x10\n\x90\x08\x12\x8a\x08\n7\n\x03Add", "SavedModel"),
     "frozen.pb": (b"\n*\n\x07input/x\x12\x0bPlaceholder*\x0b\n\x05dtype", "--graphdef"),
     "m.mlmodel": (b"\x08\x04\x12\x8f\x01\n\x18\n\x05image\x1a\x0f", "Core ML"),
-    "m.tflite": (b"\x1c\0\0\0TFL3", "tf2onnx.convert --tflite"),
+    "m.tflite": (b"\x1c\0\0\0TFL3", "damaged TensorFlow Lite file"),
     "m.ort": (b"\x18\0\0\0ORTM", ".onnx file from which it was made"),
     "m.pte": (b"\x18\0\0\0ET12", "torch.onnx.export"),
     "w.gguf": (b"GGUF\x03\0\0\0", "GGUF"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fuzz import audio_files, keras_networks, onnx_changes, onnx_networks, records
+from fuzz import audio_files, keras_networks, onnx_changes, onnx_networks, records, tflite_networks
 from fuzz.cases import Case
 from fuzz.settings import calibration, fitting_options, random_options
 
@@ -21,8 +21,8 @@ TRIALS = Path(__file__).resolve().parents[3] / "shared" / "trials"
 
 
 def make_case(random: Random, kind: str = "") -> Case:
-    """A case of a kind: onnx, node, keras, audio or record; by default any."""
-    kind = kind or random.choices(list(KINDS), weights=[10, 3, 7, 3, 3])[0]
+    """A case of a kind: onnx, node, keras, audio, tflite or record; by default any."""
+    kind = kind or random.choices(list(KINDS), weights=[10, 3, 7, 3, 3, 4])[0]
     return KINDS[kind](random)
 
 
@@ -123,4 +123,16 @@ def _audio(random: Random) -> Case:
     return Case("net.nam", {"net.nam": data}, options, f"audio: {', '.join(made)}")
 
 
-KINDS = {"onnx": _onnx, "node": _node, "keras": _keras, "record": _record, "audio": _audio}
+def _tflite(random: Random) -> Case:
+    """Operators of TensorFlow Lite."""
+    data, made, name, dims = tflite_networks.changed(random)
+    case = Case(
+        "net.tflite", {"net.tflite": data}, random_options(random), f"tflite: {', '.join(made)}"
+    )
+    return _fitted(random, case, name, dims, recurrent=False) if name else case
+
+
+KINDS = {
+    "onnx": _onnx, "node": _node, "keras": _keras, "record": _record, "audio": _audio,
+    "tflite": _tflite,
+}  # fmt: skip

@@ -228,12 +228,12 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=None, help="of the first case (default: any)")
-    kinds = ("", "onnx", "node", "keras", "audio", "record")
+    kinds = ("", "onnx", "node", "keras", "audio", "record", "tflite")
     parser.add_argument(
         "--kind",
         default="",
         choices=kinds,
-        help="onnx, node, keras, audio or record (default: all)",
+        help="onnx, node, keras, audio, record or tflite (default: all)",
     )
     parser.add_argument("--share", type=float, default=0.3, help="part of networks that are run")
     parser.add_argument("--findings", type=Path, default=Path("fuzz-findings"))

@@ -103,6 +103,11 @@ def checks() -> list[Check]:
         _program("ninja", "ninja-build", ", or pip install ninja"),
         Check("models that can be read", ", ".join(formats())),
         Check("Python package onnx, for .onnx", _version("onnx"), "pip install 'cannery[onnx]'"),
+        Check(
+            "Python package tflite, for .tflite",
+            _version("tflite"),
+            "pip install 'cannery[tflite]'",
+        ),
         Check("Python package plotly, for report", _version("plotly"), "pip install plotly"),
     ]
 

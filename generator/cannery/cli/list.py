@@ -12,6 +12,7 @@ from cannery.cli.help import Command
 from cannery.cli.output import json_option, print_json, print_table
 from cannery.frontends.keras_layers.base import layer_names
 from cannery.frontends.onnx_ops.base import operator_names
+from cannery.frontends.tflite.scope import operator_names as tflite_names
 from cannery.ir.registry import all_ops
 from cannery.layouts import ORDERS
 from cannery.schedule.schedule import all_schedules
@@ -29,6 +30,7 @@ def command(as_json: bool) -> None:
             {
                 "keras_layers": layers,
                 "onnx_operators": list(operator_names()),
+                "tflite_operators": list(tflite_names()),
                 "operators": sorted(all_ops()),
                 "schedules": {name: _summary(schedule) for name, schedule in schedules.items()},
                 "layouts": list(ORDERS),
@@ -38,6 +40,7 @@ def command(as_json: bool) -> None:
         return
     _print_names("Keras layers", layers)
     _print_names("ONNX operators", operator_names())
+    _print_names("TensorFlow Lite operators", tflite_names())
     _print_names("Operators", sorted(all_ops()))
     _print_names("Layouts", ORDERS)
     click.echo("Schedules")

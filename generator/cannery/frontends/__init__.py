@@ -32,6 +32,7 @@ _READERS = (
     "cannery.frontends.guitarml_file",
     "cannery.frontends.nam_file",
     "cannery.frontends.onnx_file",
+    "cannery.frontends.tflite.file",
 )
 
 #: Most bytes of a model file. ONNX files have at most half as many; no library of this size can be

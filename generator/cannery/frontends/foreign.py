@@ -75,10 +75,6 @@ _PACKED = Foreign("a compressed file", _UNPACK)
 
 #: Offset in a file, the bytes there, their meaning.
 _MAGIC: Sequence[tuple[int, bytes, Foreign]] = (
-    (4, b"TFL3", Foreign(
-        "a TensorFlow Lite file",
-        f"make an ONNX file of it: {_TF_TO_ONNX} --tflite IN.tflite --output OUT.onnx",
-    )),
     (4, b"ORTM", Foreign("an ONNX Runtime file (.ort)", "name the .onnx file from which it was "
     "made")),
     (4, b"ET", Foreign("an ExecuTorch program (.pte)", f"in Python: {_TORCH_TO_ONNX}")),

@@ -1,0 +1,3 @@
+"""TensorFlow Lite files: `model` reads them, `operators/` knows what each operator becomes,
+`build` makes the graph.
+"""

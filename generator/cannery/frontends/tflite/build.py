@@ -1,0 +1,200 @@
+"""From a TensorFlow Lite file to a Graph: operator by operator, in the order of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError, closest
+from cannery.frontends.interface import check_input_names, declare_input, finish
+from cannery.frontends.onnx_model import OnnxInput
+from cannery.frontends.onnx_sizes import Sizes
+from cannery.frontends.options import ImportOptions
+from cannery.frontends.tflite.model import Operator, Subgraph, Tensor, TfliteModel
+from cannery.frontends.tflite.scope import Scope, find_operator
+from cannery.frontends.unsupported import Problem, UnsupportedLayersError
+from cannery.ir.graph import Graph, GraphBuilder, Scale, free_name
+from cannery.ir.tensor import DType
+
+_DTYPES = {
+    "FLOAT32": DType.FLOAT32, "UINT8": DType.UINT8, "INT8": DType.INT8, "INT16": DType.INT16,
+    "INT32": DType.INT32, "INT64": DType.INT64, "BOOL": DType.BOOL, "UINT16": DType.UINT16,
+    "UINT32": DType.UINT32, "UINT64": DType.UINT64,
+}  # fmt: skip
+
+#: What to do about operators that are not supported.
+_INSTEAD = (
+    "convert the network without them, or to ONNX: pip install tf2onnx tensorflow-cpu, then "
+    "python -m tf2onnx.convert --tflite IN.tflite --output OUT.onnx"
+)
+
+
+def build_graph(model: TfliteModel, options: ImportOptions) -> Graph:
+    """The first graph of the file. Inputs and outputs are named as in its signature, if it has one,
+    else like their tensors; nodes like the tensors that they compute.
+
+    Raises UnsupportedLayersError with all operators that are not supported, ModelError for parts
+    that do not fit together, OptionError for options that do not fit the model.
+    """
+    return _Importer(model, options).run()
+
+
+class _Importer:
+    """Builds one graph."""
+
+    def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
+        self._model = model
+        self._graph: Subgraph = model.graphs[0]
+        self._options = options
+        self._builder = GraphBuilder(self._graph.name or "model")
+        self._values: dict[int, str] = {}
+        self._unknown: set[int] = set()
+        self._problems: list[Problem] = []
+        #: Whether all inputs have the sizes of the file, so that other shapes must agree, too.
+        self._as_stored = True
+
+    def run(self) -> Graph:
+        """The finished graph."""
+        outputs = self._outputs()
+        operators = _needed(self._graph.operators, [number for _, number in outputs])
+        used = {i for node in operators for i in node.inputs} | {number for _, number in outputs}
+        numbers = [i for i in self._graph.inputs if not self._options.outputs or i in used]
+        names = self._input_names(numbers)
+        check_input_names(self._options, names)
+        self._declare(numbers, names)
+        for node in operators:
+            self._apply(node)
+        if self._problems:
+            raise UnsupportedLayersError(self._problems, instead=_INSTEAD)
+        pairs = [(name, self._value(number)) for name, number in outputs]
+        graph = finish(self._builder, names, pairs, self._options)
+        return self._described(graph, [*numbers, *(number for _, number in outputs)])
+
+    def _described(self, graph: Graph, numbers: Sequence[int]) -> Graph:
+        """The graph with what the file says of itself, and what integers at its interface mean."""
+        scales = {}
+        for name, number in zip((*graph.inputs, *graph.outputs), numbers, strict=True):
+            tensor = self._graph.tensors[number]
+            stored = graph.types[name].dtype is not DType.FLOAT32
+            if stored and tensor.is_quantised and tensor.scales and tensor.scales.single:
+                scale, zero = float(tensor.scales.scales[0]), int(tensor.scales.zeros[0])
+                scales[name] = Scale(scale, zero)
+        return replace(graph, scales=scales, metadata=self._model.metadata)
+
+    def _input_names(self, numbers: Sequence[int]) -> list[str]:
+        """Names of inputs, all different."""
+        names: list[str] = []
+        for number in numbers:
+            name = self._model.inputs.get(number) or self._graph.tensors[number].name
+            names.append(free_name(name, names))
+        return names
+
+    def _outputs(self) -> list[tuple[str, int]]:
+        """Names and numbers of the tensors to return."""
+        tensors, names = self._graph.tensors, self._model.outputs
+        if not self._options.outputs:
+            return [(names.get(k) or tensors[k].name, k) for k in self._graph.outputs]
+        computed = {tensors[k].name: k for node in self._graph.operators for k in node.outputs}
+        computed |= {names[k]: k for k in self._graph.outputs if k in names}
+        for name in self._options.outputs:
+            if name not in computed:
+                near = closest(name, computed)
+                cure = f"did you mean {near!r}?" if near else "name one that an operator computes"
+                what = f"no tensor of the model is called {name!r}"
+                raise OptionError(what, where="--outputs", cure=cure)
+        return [(name, computed[name]) for name in self._options.outputs]
+
+    def _declare(self, numbers: Sequence[int], names: Sequence[str]) -> None:
+        """Declare the inputs."""
+        given = [
+            OnnxInput(name, self._graph.tensors[number].dims, self._graph.tensors[number].dtype)
+            for number, name in zip(numbers, names, strict=True)
+        ]
+        sizes = Sizes(given, self._options)
+        for number, each in zip(numbers, given, strict=True):
+            tensor, where = self._graph.tensors[number], f"input {each.name!r}"
+            if tensor.dtype not in _DTYPES:
+                what = f"its elements are {tensor.dtype}, which is not supported"
+                raise UnsupportedError(what, where=where, cure="convert the network with floats")
+            shape = sizes.shape(each)
+            self._as_stored &= shape == tensor.shape
+            dtype = _DTYPES[tensor.dtype]
+            try:
+                value = declare_input(self._builder, each.name, shape, dtype, self._options)
+            except CanneryError as error:
+                error.where = error.where or where
+                raise
+            self._values[number] = value
+
+    def _apply(self, node: Operator) -> None:
+        """Compute the outputs of an operator, or record why that is impossible."""
+        tensors = self._graph.tensors
+        label = tensors[node.outputs[0]].name if node.outputs else ""
+        try:
+            build = find_operator(node, tensors)
+            if self._unknown & set(node.inputs):
+                self._unknown.update(node.outputs)
+                return
+            inputs = ["" if k < 0 else self._value(k) for k in node.inputs]
+            scope = Scope(self._builder, node, tensors, inputs, label)
+            built = build(scope)
+            scope.check_all_read()
+            self._store(node, [built] if isinstance(built, str) else built)
+        except UnsupportedError as error:
+            self._problems.append(Problem(label, node.sort, error.what, error.cure))
+            self._unknown.update(node.outputs)
+        except CanneryError as error:
+            error.where = f"operator {label!r} ({node.sort})"
+            raise
+
+    def _store(self, node: Operator, built: Sequence[str]) -> None:
+        """Enter the values of an operator's outputs; ModelError if they are not as declared."""
+        if len(built) != len(node.outputs):
+            raise ModelError(f"has {len(node.outputs)} outputs, expected {len(built)}")
+        for number, value in zip(node.outputs, built, strict=True):
+            tensor = self._graph.tensors[number]
+            if number in self._values or tensor.data is not None:
+                raise ModelError(f"computes {tensor.name!r}, which has a value before it")
+            self._check(tensor, value)
+            self._values[number] = value
+
+    def _check(self, tensor: Tensor, value: str) -> None:
+        """Raises ModelError for a value that is not what the file declares."""
+        type_ = self._builder.types[value]
+        dtype = _DTYPES.get("FLOAT32" if tensor.dtype == "FLOAT16" else tensor.dtype)
+        if type_.dtype is not dtype:
+            what = f"computes {type_.dtype.value}, but {tensor.name!r} is {tensor.dtype}"
+            raise ModelError(what)
+        if not self._as_stored or not tensor.shape:
+            return
+        fits = len(type_.shape) == len(tensor.dims) and all(
+            said in (None, d) for said, d in zip(tensor.dims, type_.shape, strict=True)
+        )
+        if not fits:
+            what = f"computes the shape {type_.shape}, but {tensor.name!r} has {tensor.shape}"
+            raise ModelError(what, cure="the file is damaged, or its tensors were resized")
+
+    def _value(self, number: int) -> str:
+        """A tensor as a value of the graph."""
+        if number not in self._values:
+            tensor = self._graph.tensors[number]
+            if tensor.data is not None:
+                array = tensor.data()
+            elif 0 in tensor.shape and tensor.dtype in _DTYPES:
+                array = np.zeros(tensor.shape, _DTYPES[tensor.dtype].numpy)
+            else:
+                raise ModelError(f"reads {tensor.name!r}, which nothing computes")
+            self._values[number] = self._builder.constant(tensor.name, array)
+        return self._values[number]
+
+
+def _needed(operators: Sequence[Operator], outputs: Sequence[int]) -> list[Operator]:
+    """The operators on which outputs depend, in order."""
+    wanted, found = set(outputs), []
+    for node in reversed(operators):
+        if wanted & set(node.outputs):
+            found.append(node)
+            wanted.update(node.inputs)
+    return found[::-1]

@@ -1,0 +1,1 @@
+"""What operators become: functions under `@operator`, for quantised tensors under `@quantised`."""

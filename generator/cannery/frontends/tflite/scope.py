@@ -1,0 +1,298 @@
+"""The registry of TensorFlow Lite's operators, and the tools of their functions.
+
+Values keep the order of axes that they have in the file: channels are last in both worlds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+import numpy as np
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.tflite.model import Operator, Tensor
+from cannery.ir.graph import Array, GraphBuilder
+from cannery.ir.registry import Op
+from cannery.ir.tensor import DType
+from cannery.ops.elementwise import Clip, Relu, Tanh
+from cannery.ops.movement.op import Reshape
+
+#: Numbers of the activations that operators have, by the schema, and what they are.
+ACTIVATIONS: Mapping[int, tuple[Op, ...]] = {
+    0: (), 1: (Relu(),), 2: (Clip(-1.0, 1.0),), 3: (Clip(0.0, 6.0),), 4: (Tanh(),),
+}  # fmt: skip
+
+
+class Scope:
+    """One operator of a file: its options, inputs and outputs, and how to make nodes."""
+
+    def __init__(
+        self, builder: GraphBuilder, operator: Operator, tensors: Sequence[Tensor],
+        inputs: Sequence[str], name: str,
+    ) -> None:  # fmt: skip
+        self._builder = builder
+        self._operator = operator
+        self._tensors = tensors
+        self._inputs = inputs
+        self._read: set[str] = set()
+        self.kind = operator.kind
+        self.name = name
+
+    # Options
+
+    def _option(self, name: str) -> object:
+        self._read.add(name)
+        if self._operator.unread:
+            raise UnsupportedError(self._operator.unread)
+        return self._operator.options.get(name)
+
+    def integer(self, name: str, default: int = 0) -> int:
+        """An option that is a whole number."""
+        value = self._option(name)
+        return int(value) if isinstance(value, int | np.integer) else default
+
+    def flag(self, name: str) -> bool:
+        """An option that is true or false."""
+        return bool(self._option(name))
+
+    def number(self, name: str, default: float = 0.0) -> float:
+        """An option that is a float; ModelError unless it is finite."""
+        value = self._option(name)
+        found = float(value) if isinstance(value, float | int | np.floating) else default
+        if not np.isfinite(found):
+            raise ModelError(f"{name} is {found}")
+        return found
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """An option that is a list of whole numbers; empty if it is absent."""
+        value = self._option(name)
+        return value if isinstance(value, tuple) else ()
+
+    def ignore(self, *names: str) -> None:
+        """Options that do not matter."""
+        self._read.update(names)
+
+    def check_all_read(self) -> None:
+        """Raises UnsupportedError for an option that is set and that nothing looked at."""
+        for name, value in self._operator.options.items():
+            if name not in self._read and value:
+                raise UnsupportedError(f"its option {name} ({value!r:.40}) is not supported")
+
+    # Inputs and outputs
+
+    @property
+    def count(self) -> int:
+        """How many inputs there are, absent ones included."""
+        return len(self._inputs)
+
+    def has(self, index: int) -> bool:
+        """Whether an input is there."""
+        return index < len(self._inputs) and bool(self._inputs[index])
+
+    def input(self, index: int) -> str:
+        """An input, as a value of the graph; ModelError if it is absent."""
+        if not self.has(index):
+            raise ModelError(f"its input {index} is absent")
+        return self._inputs[index]
+
+    def inputs(self) -> list[str]:
+        """All inputs; ModelError if one is absent."""
+        return [self.input(k) for k in range(self.count)]
+
+    def tensor(self, index: int) -> Tensor:
+        """What the file says of an input."""
+        if not self.has(index):
+            raise ModelError(f"its input {index} is absent")
+        return self._tensors[self._operator.inputs[index]]
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """What the file says of the outputs; ModelError if one is absent."""
+        if min(self._operator.outputs, default=0) < 0:
+            raise ModelError("an output is absent")
+        return [self._tensors[k] for k in self._operator.outputs]
+
+    @property
+    def output(self) -> Tensor:
+        """What the file says of the first output; ModelError if there is none."""
+        if not self.outputs:
+            raise ModelError("it has no outputs")
+        return self.outputs[0]
+
+    def shape(self, value: str) -> tuple[int, ...]:
+        """The shape of a value."""
+        return self._builder.types[value].shape
+
+    def rank(self, value: str) -> int:
+        """The number of its axes."""
+        return len(self.shape(value))
+
+    def dtype(self, value: str) -> DType:
+        """Its element type."""
+        return self._builder.types[value].dtype
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the front; ModelError for one that is not there."""
+        if not -rank <= axis < rank:
+            raise ModelError(f"axis {axis} of {rank}")
+        return axis % rank
+
+    def array(self, value: str) -> Array | None:
+        """The elements of a constant, else None."""
+        return self._builder.constants.get(value)
+
+    def known(self, index: int, what: str) -> Array:
+        """The elements of an input that has to be a constant."""
+        found = self.array(self.input(index))
+        if found is None:
+            cure = "convert the network with it as a constant"
+            raise UnsupportedError(f"{what} is computed while the network runs", cure=cure)
+        return found
+
+    def known_integers(self, index: int, what: str) -> tuple[int, ...]:
+        """The elements of an input that has to be constant whole numbers, in one list."""
+        found = self.known(index, what)
+        if found.dtype.kind not in "iu":
+            raise ModelError(f"{what} has the type {found.dtype.name}")
+        if found.size > 4096:
+            raise ModelError(f"{what} has {found.size} elements")
+        return tuple(map(int, found.reshape(-1)))
+
+    # Nodes
+
+    def node(self, op: Op, inputs: Sequence[str], label: str = "") -> str:
+        """Append a node named like this operator, or `<name>/<label>`; returns its output.
+
+        What is computed from constants is a constant.
+        """
+        name = self._builder.unique(f"{self.name}/{label}" if label else self.name)
+        constants = self._builder.constants
+        if all(i in constants for i in inputs if i):
+            return self._builder.evaluated(op, inputs, name=name)[0]
+        return self._builder.node(op, inputs, name=name)
+
+    def nodes(self, op: Op, inputs: Sequence[str], label: str = "") -> tuple[str, ...]:
+        """The same for an operator with several outputs; absent inputs are the empty string."""
+        name = f"{self.name}/{label}" if label else self.name
+        return self._builder.nodes(op, inputs, name=self._builder.unique(name))
+
+    def constant(self, label: str, array: Array) -> str:
+        """A constant of this operator."""
+        return self._builder.constant(f"{self.name}/{label}", np.ascontiguousarray(array))
+
+    def scalar(self, label: str, value: float) -> str:
+        """A constant float32 without axes."""
+        return self.constant(label, np.asarray(value, np.float32).reshape(()))
+
+    def reshaped(self, value: str, shape: Sequence[int], label: str = "") -> str:
+        """The same elements in another shape; the value itself if it has that shape."""
+        if self.shape(value) == tuple(shape):
+            return value
+        return self.node(Reshape(tuple(shape)), [value], label)
+
+    def fused(self, value: str, name: str = "FusedActivationFunction") -> str:
+        """The value after the activation that is an option of this operator."""
+        return self.activated(value, self.integer(name))
+
+    def activated(self, value: str, number: int) -> str:
+        """The value after an activation, by its number in the schema."""
+        if number not in ACTIVATIONS:
+            raise UnsupportedError(f"its activation {number} is not supported")
+        for op in ACTIVATIONS[number]:
+            value = self.node(op, [value], "activation")
+        return value
+
+
+#: From an operator to the values of its outputs.
+Build = Callable[[Scope], "str | Sequence[str]"]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How to build an operator of floats, and of integers that stand for other numbers.
+
+    `moves`: it does not look at elements, so that the first form serves all.
+    """
+
+    plain: Build | None = None
+    integers: Build | None = None
+    moves: bool = False
+
+
+_FORMS: dict[str, _Form] = {}
+
+
+def operator(*kinds: str, moves: bool = False) -> Callable[[Build], Build]:
+    """Register a function for operators; `moves`: it is right for quantised tensors too, if those
+    that it reads and writes have the same scales.
+    """
+
+    def register(build: Build) -> Build:
+        for kind in kinds:
+            form = _FORMS.get(kind, _Form())
+            if form.plain is not None:
+                raise TypeError(f"operator {kind} is registered twice")
+            _FORMS[kind] = _Form(build, form.integers, moves)
+        return build
+
+    return register
+
+
+def quantised(*kinds: str) -> Callable[[Build], Build]:
+    """Register a function for operators on quantised tensors."""
+
+    def register(build: Build) -> Build:
+        for kind in kinds:
+            form = _FORMS.get(kind, _Form())
+            if form.integers is not None:
+                raise TypeError(f"operator {kind} is registered twice")
+            _FORMS[kind] = _Form(form.plain, build, form.moves)
+        return build
+
+    return register
+
+
+@cache
+def _discover() -> None:
+    package = import_module("cannery.frontends.tflite.operators")
+    for found in iter_modules(package.__path__, "cannery.frontends.tflite.operators."):
+        import_module(found.name)
+
+
+def operator_names() -> tuple[str, ...]:
+    """The operators that can be imported, sorted."""
+    _discover()
+    return tuple(sorted(_FORMS))
+
+
+def find_operator(node: Operator, tensors: Sequence[Tensor]) -> Build:
+    """The function for an operator on these tensors; raises UnsupportedError if there is none."""
+    _discover()
+    form = _FORMS.get(node.kind)
+    if form is None:
+        raise UnsupportedError("this operator is not supported")
+    read = [tensors[k] for k in node.inputs if k >= 0]
+    written = [tensors[k] for k in node.outputs if k >= 0]
+    if not any(t.is_quantised for t in (*read, *written)):
+        if form.plain is None:
+            raise UnsupportedError("it is supported on quantised tensors alone")
+        return form.plain
+    if form.integers is not None:
+        return form.integers
+    if form.moves and form.plain is not None:
+        _require_same_scales(read, written)
+        return form.plain
+    raise UnsupportedError("on quantised tensors it is not supported")
+
+
+def _require_same_scales(read: Sequence[Tensor], written: Sequence[Tensor]) -> None:
+    """Raises UnsupportedError unless elements mean the same after they were moved."""
+    known = [t for t in (*read, *written) if t.is_quantised]
+    first = known[0].scales
+    same = all(t.dtype == known[0].dtype and first and first.same(t.scales) for t in known)
+    if not same or (first is not None and not first.single):
+        raise UnsupportedError("it moves integers between tensors with different scales")

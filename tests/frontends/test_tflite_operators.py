@@ -1,0 +1,56 @@
+"""Operators of TensorFlow Lite: each alone against numpy, and numpy against LiteRT where that is
+installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cannery.frontends import load_graph
+from cannery.frontends.tflite.scope import operator_names
+from cannery.ir.evaluate import evaluate
+from frontends.tflite_cases import CASES, Case
+from frontends.tflite_files import by_litert
+
+#: LiteRT has no reference kernels of these, or (LRN) one that leaves out the last channel.
+NOT_REFERENCE = ("BROADCAST_TO", "CEIL", "ELU", "LOCAL_RESPONSE_NORMALIZATION", "ROUND")
+
+
+def assert_near(found: np.ndarray, expected: np.ndarray) -> None:
+    """The same shape, and the same numbers up to float32's rounding."""
+    assert found.shape == expected.shape
+    wide = expected.astype(np.float64)
+    limit = 1e-5 * max(1e-6, np.abs(wide).max(initial=0.0))
+    assert np.abs(found.astype(np.float64) - wide).max(initial=0.0) <= limit
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_operator(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    file = tmp_path / "net.tflite"
+    file.write_bytes(case.data())
+    inputs = case.inputs()
+    found = evaluate(load_graph(file), inputs).values()
+    for y, expected in zip(found, case.results(inputs), strict=True):
+        assert_near(np.asarray(y), expected)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_expectation_is_that_of_litert(name: str) -> None:
+    if importlib.util.find_spec("ai_edge_litert") is None:
+        pytest.skip("ai_edge_litert is not installed")
+    case: Case = CASES[name]
+    inputs = case.inputs()
+    found = by_litert(case.data(), inputs, reference=case.kind not in NOT_REFERENCE)
+    for y, expected in zip(found, case.results(inputs), strict=True):
+        assert_near(y, expected)
+
+
+def test_every_operator_has_a_case() -> None:
+    """Those with files of their own are in the modules named."""
+    elsewhere = {"SHAPE", "RANK", "RANGE", "DEQUANTIZE", "RELU_0_TO_1", "BITWISE_XOR"}
+    assert {case.kind for case in CASES.values()} | elsewhere == set(operator_names())
