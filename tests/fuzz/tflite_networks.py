@@ -21,10 +21,10 @@ def changed(random: Random) -> tuple[bytes, list[str], str, tuple[int, ...]]:
     """The bytes of a file, which changes were made, and its only input, if it has one."""
     name = random.choice(list(CASES))
     case, made = CASES[name], [name]
-    if random.random() < 0.35:
+    if random.random() < 0.2:
         case = _other(random, case, made)
     file = _file(case)
-    for _ in range(random.choice([0, 0, 0, 1, 2])):
+    for _ in range(random.choice([0, 0, 0, 0, 1, 2])):
         made.append(_change(random, file))
     if random.random() < 0.3:
         _chain(random, file)
