@@ -76,7 +76,7 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
 #: What the network's files do not depend on: tools, where choices come from, and what is an error.
 ELSEWHERE = {"target", "tuning", "locked", "cc", "cflags", "ldflags", "runner", "device",
              "stand_in", "tuned_by", "macros", "peepholes", "calibration", "max_loss",
-             "same_everywhere", "state"}  # fmt: skip
+             "same_everywhere", "state", "noise"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +129,7 @@ def test_options_have_effects(
         ({"same_everywhere": True}, "same-everywhere"),
         ({"state": "image=scores"}, "--state"),
         ({"outputs": "nothing"}, "--outputs"),
+        ({"noise": "seed"}, "nothing draws random numbers"),
     ],
 )
 def test_options_that_are_errors(folder: Path, given: Given, message: str) -> None:

@@ -17,6 +17,9 @@ from cannery.user_files import read_file
 IO_LAYOUTS = ("model", "nhwc", "nchw")
 #: Element types at the interface; `model` as the model has them, `raw` those of the computation.
 IO_TYPES = ("model", "raw")
+#: Where random numbers come from: a generator whose seed is in the state, an input for each draw,
+#: or nowhere: what is likeliest, or in the middle, is taken instead.
+NOISES = (SEED, INPUT, MEAN) = ("seed", "input", "mean")
 #: Most samples that are computed together: more gains nothing.
 MAX_MANY = 256
 _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
@@ -165,6 +168,12 @@ def io_layout(text: str) -> str:
 def io_type(text: str) -> str:
     if text not in IO_TYPES:
         raise OptionError(f"unknown type {text!r}", cure=one_of(text, IO_TYPES))
+    return text
+
+
+def noise(text: str) -> str:
+    if text not in NOISES:
+        raise OptionError(f"random numbers do not come from {text!r}", cure=one_of(text, NOISES))
     return text
 
 

@@ -46,9 +46,9 @@ class Options:
     texts. `streaming` asks for the network of the next steps, as many as the first `block` says,
     and functions for the others; its outputs are `latency` steps late. `time_axis` says which axes
     of inputs are steps, in the model's order. `state` pairs inputs with the outputs that they are
-    in the next run. `rename` maps tensor names of the model to names in C. `outputs` cuts the
-    network there. `quantize` asks for integer layers, scaled by what
-    `calibration` shows, where no output loses more than `max_loss`.
+    in the next run. `noise` is where random numbers come from. `rename` maps tensor names of the
+    model to names in C. `outputs` cuts the network there. `quantize` asks for integer layers,
+    scaled by what `calibration` shows, where no output loses more than `max_loss`.
     `same_everywhere` makes layers an error about whose bits processors may disagree. `macros` is
     what the compiler prints for `-dM -E` under the flags in use: the code keeps to what it proves.
     `trace_steps` makes the library count the time of its steps, `dump_values` show the values of
@@ -80,6 +80,7 @@ class Options:
     many: int = 1
     parallel: bool = False
     openmp: bool = False
+    noise: str | None = None
     peepholes: Path | None = None
     shared: bool = False
     weights: Path | None = None
@@ -196,6 +197,8 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              example="dense_3"),
         Spec("state", _MANY, "Input that carries an output of the previous run: part of the state.",
              parse.states, "IN=OUT", example="h_in=h_out"),
+        Spec("noise", _ONE, "Where random numbers come from: seed, input or mean.", parse.noise,
+             "FROM", example="seed"),
         Spec("peepholes", _ONE, "Peepholes of LSTM layers: a .npz file, one array per layer.",
              Path, "FILE", is_path=True, example="peepholes.npz"),
     ),

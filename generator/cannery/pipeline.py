@@ -122,6 +122,7 @@ def _import_options(options: Options) -> ImportOptions:
         reverse_channels=options.reverse_channels,
         dims=options.dims,
         streaming=options.streaming,
+        noise=options.noise,
     )
 
 

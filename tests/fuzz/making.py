@@ -20,6 +20,10 @@ onnx = pytest.importorskip("onnx")
 TRIALS = Path(__file__).resolve().parents[3] / "shared" / "trials"
 
 
+#: Operators that draw random numbers, or may.
+_DRAWING = {"Multinomial", "Bernoulli", "Dropout", "RandomNormalLike", "RandomUniformLike"}
+
+
 def make_case(random: Random, kind: str = "") -> Case:
     """A case of a kind: onnx, node, keras, audio, tflite or record; by default any."""
     kind = kind or random.choices(list(KINDS), weights=[10, 3, 7, 3, 3, 4])[0]
@@ -57,11 +61,23 @@ def _of_model(random: Random, model: Any, kind: str) -> Case:
     case = Case(
         "net.onnx", {"net.onnx": data}, random_options(random), f"{kind}: {', '.join(made)}"
     )
+    case = _with_noise(random, case, {node.op_type for node in model.graph.node})
     if len(shapes) != 1:
         return case
     ((name, dims),) = shapes.items()
     recurrent = any(node.op_type in ("LSTM", "GRU", "RNN") for node in model.graph.node)
     return _quantised(random, _fitted(random, case, name, dims, recurrent), name, dims)
+
+
+def _with_noise(random: Random, case: Case, kinds: set[str]) -> Case:
+    """Most networks that draw random numbers are told where these come from."""
+    if not kinds & _DRAWING:
+        return case
+    if random.random() < 0.15:
+        return case
+    return replace(
+        case, options={**case.options, "noise": random.choice(["seed", "input", "mean"])}
+    )
 
 
 def _fitted(random: Random, case: Case, name: str, dims: tuple[int, ...], recurrent: bool) -> Case:

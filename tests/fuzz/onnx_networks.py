@@ -425,11 +425,28 @@ def residual(m: Maker) -> None:
     m.node(m.random.choice(["Relu", "Clip", "LeakyRelu"]), y)
 
 
+def drawing(m: Maker) -> None:
+    """Random numbers, which other values become or decide about."""
+    x, _, _ = m.pick()
+    kind = m.random.choice(
+        ["RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", ""]
+    )
+    if kind == "Multinomial":
+        x, _, _ = m.pick(rank=2)
+        m.node(kind, x, sample_size=m.count(1, 3), dtype=m.random.choice([6, 7]))
+    elif kind:
+        (z,) = m.node(kind, x)
+        m.node(m.random.choice(["Add", "Mul"]), x, z)
+    else:
+        ratio, training = m.constant(np.float32(m.random.random())), m.constant(np.array(True))
+        m.node("Dropout", x, ratio, training, outputs=m.count(1, 2))
+
+
 BLOCKS: tuple[Callable[[Maker], None], ...] = (
     conv, conv, conv, conv_transpose, pool, pool, unary, unary, binary, binary, compare, dense,
     dense, product, normalise, softmax, transpose, reshape, concat, split, cut, pad, resize,
     rearrange, reduce, gather, index, repeat, recurrent, quantised, known, constants, unet,
-    residual, residual,
+    residual, residual, drawing,
 )  # fmt: skip
 
 

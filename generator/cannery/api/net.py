@@ -135,12 +135,13 @@ class Net:
             return None
         return (*arrays, *map(named.__getitem__, rest))
 
-    def new_state(self, *, prewarm: bool = False) -> Array:
+    def new_state(self, *, prewarm: bool = False, seed: int | None = None) -> Array:
         """The state before the first step, for `step`; `copy()` saves one.
 
         With `prewarm`, it is the state after silence: `<NAME>_PREWARM_CALLS` calls with zeros.
+        `seed`, from 0 to 2^64 - 1, chooses the random numbers of a network with `noise="seed"`.
 
-        Raises OptionError if the network does not run step by step.
+        Raises OptionError if the network does not run step by step, or draws no random numbers.
         """
         size = self._interface.state_bytes
         if not size:
@@ -153,7 +154,21 @@ class Net:
         if prewarm and calls:
             function = _function(self._functions, f"{self.name}_prewarm")
             function(self._workspace(), pointer(state), ctypes.c_int32(calls))
+        if seed is not None:
+            self._seed(state, seed)
         return state
+
+    def _seed(self, state: Array, seed: int) -> None:
+        """Start the random numbers of a state anew."""
+        if not 0 <= seed < 2**64:
+            raise OptionError(f"seed {seed} is not from 0 to 2^64 - 1", where=self.name)
+        try:
+            function = _function(self._functions, f"{self.name}_seed")
+        except AttributeError:
+            raise OptionError(
+                "the network draws no random numbers", where=self.name, cure="leave out the seed"
+            ) from None
+        function(pointer(state), ctypes.c_uint64(seed))
 
     def step(self, state: Array, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """The next steps: replaces `state`; inputs and outputs are as for a call, without the

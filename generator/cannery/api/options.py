@@ -42,6 +42,7 @@ class ModelOptions(TypedDict, total=False):
     openmp: bool
     shared: bool
     weights: StrPath
+    noise: str
     peepholes: StrPath
     streaming: bool
     block: int | str | Sequence[int | str]

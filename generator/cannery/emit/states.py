@@ -9,8 +9,9 @@ import numpy as np
 
 from cannery.ctext.arrays import format_array
 from cannery.emit.interface import Tensor
-from cannery.ir.graph import Graph
+from cannery.ir.graph import Graph, State
 from cannery.lowering.rings import Ring
+from cannery.ops.random.op import NextDraw
 from cannery.schedule.schedule import ConstArray
 
 #: Alignment in bytes of a state and its parts: that of the widest elements.
@@ -32,6 +33,7 @@ class Slot:
 
     `next` is where in the workspace a step writes the next one; a `ring` has none. Its position,
     the elements that its window has moved, lies at `at`. It changes once in `period` calls.
+    `is_noise`: it is the generator of random numbers.
     """
 
     input: Tensor
@@ -44,6 +46,7 @@ class Slot:
     ring: Ring | None = None
     at: int = 0
     period: int = 1
+    is_noise: bool = False
 
     @property
     def bytes(self) -> int:
@@ -86,6 +89,11 @@ class States:
         return tuple(slot for slot in self.slots if not slot.ring)
 
     @property
+    def noise(self) -> Slot | None:
+        """The generator of random numbers, if there is one."""
+        return next((slot for slot in self.slots if slot.is_noise), None)
+
+    @property
     def bytes(self) -> int:
         """Bytes that the caller keeps from step to step; copying them saves a state."""
         return _up(max((s.offset + s.bytes for s in self.slots), default=0), STATE_ALIGN)
@@ -119,6 +127,12 @@ def _up(size: int, align: int) -> int:
     return -(-size // align) * align
 
 
+def _is_noise(graph: Graph, state: State) -> bool:
+    """Whether a state is the generator of random numbers."""
+    producer = graph.producer(state.output)
+    return producer is not None and isinstance(producer.op, NextDraw)
+
+
 def make_states(
     graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[Tensor], rings: Sequence[Ring] = ()
 ) -> States:
@@ -143,7 +157,7 @@ def make_states(
         at = _up(at, RING_ALIGN if ring else STATE_ALIGN)
         slot = Slot(
             input_, output, at, name, text, constant, next_, ring, positions.get(k, 0),
-            periods.get(state.output, 1),
+            periods.get(state.output, 1), _is_noise(graph, state),
         )  # fmt: skip
         found.append(slot)
         at += slot.bytes + (_APART if ring and ring.bytes >= _PAGE else 0)

@@ -17,6 +17,7 @@ from cannery.frontends.keras_inline import (
 )
 from cannery.frontends.keras_layers.base import KerasLayer, LayerPath, Scope, WeightStore
 from cannery.frontends.keras_model import AS_ONNX, InputSpec, ModelConfig
+from cannery.frontends.noise import require_no_noise
 from cannery.frontends.open_dimensions import (
     ANY_STEPS,
     OpenDimensionError,
@@ -85,6 +86,7 @@ class _Importer:
         inputs = [n for n in self._network.inputs if n in needed]
         names = [self._network.applications[n].name for n in inputs]
         check_input_names(self._options, names)
+        require_no_noise(self._options.noise)
         self._check_dims(names)
         for number in inputs:
             self._values[Value(number, 0)] = self._input(self._network.applications[number])

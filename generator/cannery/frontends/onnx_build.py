@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError, closest
 from cannery.frontends.interface import check_input_names, declare_input, finish
+from cannery.frontends.noise import Noise, NoNoiseError
 from cannery.frontends.onnx_control import CONTROL, NodePlace, follow
 from cannery.frontends.onnx_declared import Parting, parting, require_declared
 from cannery.frontends.onnx_fold import (
@@ -173,7 +174,10 @@ class _Importer:
         self._outputs = outputs
         self._options = options
         self._builder = GraphBuilder(model.name)
-        self._state = ImportState(self._builder, model.opset, self._meets_channels_first)
+        self._noise = Noise(options.noise, self._builder)
+        self._state = ImportState(
+            self._builder, model.opset, self._meets_channels_first, self._noise
+        )
         self._readers = readers(nodes)
         self._values: dict[str, Value] = {}
         self._unknown: set[str] = set()
@@ -183,6 +187,7 @@ class _Importer:
         self._weights = dict(model.weights)
         self._lists: Lists = {}
         self._inlined = 0
+        self._is_random = False
         self._prefixes: Counter[str] = Counter()
         self.doubled: dict[str, int] = {}
         self.partings: dict[str, Parting] = {}
@@ -199,18 +204,32 @@ class _Importer:
             self._apply(node)
             self._compare(node, [self._model.declared.get(name) for name in node.outputs])
         if self._problems:
-            raise UnsupportedLayersError(self._problems)
+            raise UnsupportedLayersError(self._problems, instead=self._calm_outputs())
+        self._noise.require_used()
         ports = [self._output(name) for name in self._outputs]
         pairs = [(name, value) for name, (value, _) in zip(self._outputs, ports, strict=True)]
-        graph = finish(self._builder, names, pairs, self._options)
-        marked = [n for n, is_first in zip(graph.inputs, first, strict=True) if is_first]
-        marked += [n for n, (_, is_first) in zip(graph.outputs, ports, strict=True) if is_first]
+        graph = finish(
+            self._builder, [*names, *self._noise.inputs], [*pairs, *self._noise.outputs()],
+            self._options,
+        )  # fmt: skip
+        marked = [n for n, is_first in zip(graph.inputs, first, strict=False) if is_first]
+        marked += [n for n, (_, is_first) in zip(graph.outputs, ports, strict=False) if is_first]
         files = tuple(sorted(self._model.files))
-        notes = half_notes(self._model, (*names, *self._outputs))
+        notes = (*half_notes(self._model, (*names, *self._outputs)), *self._noise.notes)
         return replace(
             graph, channels_first=frozenset(marked), files=files, notes=notes,
-            metadata=self._model.metadata,
+            metadata=self._model.metadata, states=self._noise.states(graph),
         )  # fmt: skip
+
+    def _calm_outputs(self) -> str:
+        """The cure for random numbers, if there are: the outputs that need none."""
+        calm = [
+            name for name in self._outputs
+            if name not in self._unknown and isinstance(self._values.get(name), Computed)
+        ]  # fmt: skip
+        if not self._is_random or not calm or len(calm) == len(self._outputs):
+            return ""
+        return f"or take outputs that need none: --outputs {' '.join(calm)}"
 
     def _compare(self, node: OnnxNode, declared: Sequence[OnnxInput | None]) -> None:
         """Record where outputs differ from the file's declarations; an error if no dimension is
@@ -303,6 +322,7 @@ class _Importer:
                 return
             self._compute(node, where, depth)
         except UnsupportedError as error:
+            self._is_random |= isinstance(error, NoNoiseError)
             self._problems.append(Problem(node.label, node.sort, error.what, error.cure))
             self._unknown.update(filter(None, node.outputs))
         except CanneryError as error:

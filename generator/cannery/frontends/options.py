@@ -27,7 +27,8 @@ class ImportOptions:
     several scales or offsets belong to the model's channels. `reverse_channels` names inputs whose
     channels come in reverse order, which `<input>/channels` corrects. `dims` sets the sizes of the
     dimensions that the file leaves open; unnamed ones are called `<input>.<axis>`. `streaming`: the
-    network will run step by step, so an open number of steps does not matter.
+    network will run step by step, so an open number of steps does not matter. `noise` says where
+    random numbers come from, see `frontends/noise.py`.
 
     Raises OptionError for values that fit no model.
     """
@@ -41,6 +42,7 @@ class ImportOptions:
     reverse_channels: tuple[str, ...] = ()
     dims: Mapping[str, int] = field(default_factory=dict)
     streaming: bool = False
+    noise: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("rename", "input_dtypes", "dims"):

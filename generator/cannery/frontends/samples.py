@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cannery.errors import ModelError, OptionError, closest
 from cannery.frontends.interface import check_input_names, declare_input, finish
+from cannery.frontends.noise import require_no_noise
 from cannery.frontends.open_dimensions import ANY_STEPS, OpenDimensionError, check_dims
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Array, Graph, GraphBuilder
@@ -47,6 +48,7 @@ class SampleNet:
         self._options = options
         self._looks_back: dict[str, float] = {}
         check_input_names(options, [INPUT])
+        require_no_noise(options.noise)
         key = f"{INPUT}.1"
         check_dims(options, [] if steps else [key])
         steps = steps or options.dims.get(key) or (ANY_STEPS if options.streaming else 0)

@@ -40,15 +40,17 @@ from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice,
 from cannery.ops.ordering.extremes import TopK
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.quantized.arithmetic import QuantizedOp
+from cannery.ops.random.op import Draw
 from cannery.ops.reduce.op import ReduceMax, ReduceMin
 from cannery.ops.resize.op import Resize
 from cannery.ops.zeros import picking_zeros
 
 #: Operators that only move numbers, or are defined to the last bit anyway.
 MOVING = (
-    Cast, Concat, DequantizeLinear, Expand, Gather, GatherElements, GatherND, Identity, MaxPool,
-    OneHot, Pad, QuantizeLinear, QuantizedOp, ReduceMax, ReduceMin, Reshape, ReverseSequence,
-    ScatterElements, ScatterND, Slice, TensorScatter, TopK, Transpose, Trilu, Where,
+    Cast, Concat, DequantizeLinear, Draw, Expand, Gather, GatherElements, GatherND, Identity,
+    MaxPool, OneHot, Pad, QuantizeLinear, QuantizedOp, ReduceMax, ReduceMin, Reshape,
+    ReverseSequence, ScatterElements, ScatterND, Slice, TensorScatter, TopK, Transpose, Trilu,
+    Where,
 )  # fmt: skip
 
 #: Operators that every processor rounds once, to the same bits.

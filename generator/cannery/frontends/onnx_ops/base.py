@@ -34,6 +34,7 @@ from cannery.ir.tensor import DType, TensorType
 from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.quantize.linear import DequantizeLinear
+from cannery.ops.random.op import Draw
 from cannery.ops.reduce.op import Reduction
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.integers import takes_integers
@@ -319,6 +320,15 @@ class Scope:
             dtype = type_.dtype
             if dtype is not DType.FLOAT32 and not takes_integers(op, dtype):
                 raise UnsupportedError(f"{op.kind} of {dtype.value} is not supported")
+
+    @property
+    def noise(self) -> str:
+        """The option NOISE. Raises NoNoiseError without it."""
+        return self._state.noise.mode
+
+    def drawn(self, kind: type[Draw], shape: Sequence[int]) -> str:
+        """A value of random numbers of a kind."""
+        return self._state.noise.drawn(kind, shape, self.name)
 
     def constant(self, label: str, array: Array) -> str:
         """A constant `<name>/<label>` of the graph."""

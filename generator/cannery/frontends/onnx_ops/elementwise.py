@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from cannery.errors import ModelError, UnsupportedError
+from cannery.errors import ModelError
 from cannery.frontends.onnx_ops.base import Scope, operator
-from cannery.frontends.onnx_ops.values import Computed, Constant, Perm, Value, filled, identity
+from cannery.frontends.onnx_ops.values import Computed, Constant, Perm, Value, identity
 from cannery.ir.registry import Op
 from cannery.ops.elementwise import activations as act
 from cannery.ops.elementwise import binary, unary
@@ -168,19 +168,3 @@ def unchanged(scope: Scope) -> Value:
 def is_there(scope: Scope) -> Value:
     """Whether an input is present and known."""
     return Constant(np.asarray(scope.optional(0) is not None), scope.name)
-
-
-@operator("Dropout")
-def dropout(scope: Scope) -> Sequence[Value]:
-    """The input itself, and a mask that keeps everything: inference drops nothing."""
-    scope.ignore("seed", "is_test")
-    x = scope.input(0)
-    training = scope.known(2, "its modes")
-    if training is not None and bool(training.any()):
-        ratio = scope.known(1, "its ratios")
-        if ratio is None or bool(ratio.any()):
-            raise UnsupportedError("it is in training mode", cure="export the model for inference")
-    scope.ignore("ratio")
-    if scope.outputs < 2:
-        return [x]
-    return [x, filled(x.shape, True, np.bool_, f"{scope.name}/mask")]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cannery.frontends.noise import Noise
 from cannery.frontends.onnx_ops.values import Computed, Constant, Perm, Value
 from cannery.ir.graph import Array, GraphBuilder
 from cannery.ops.quantize.linear import DequantizeLinear
@@ -18,12 +19,13 @@ class ImportState:
 
     `meets_channels_first` says whether a tensor of the model is read as images; `wholes` has the
     sources of reshaped tensors; `dequantised` names the operands of DequantizeLinear for constants
-    stored as integers.
+    stored as integers. `noise` draws random numbers.
     """
 
     builder: GraphBuilder
     opsets: Callable[[str], int]
     meets_channels_first: Callable[[str], bool]
+    noise: Noise
     constants: dict[tuple[int, Perm], str] = field(default_factory=dict)
     kept: list[Array] = field(default_factory=list)
     moved: dict[tuple[str, Perm], str] = field(default_factory=dict)

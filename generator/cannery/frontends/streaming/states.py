@@ -30,11 +30,12 @@ def declare_states(graph: Graph, pairs: Mapping[str, str]) -> Graph:
                 where="--state", cure="a state has one type",
             )  # fmt: skip
         found.append(State(input_, output))
+    states = (*found, *graph.states)
     return replace(
         graph,
-        inputs=_last(graph.inputs, [s.input for s in found]),
-        outputs=_last(graph.outputs, [s.output for s in found]),
-        states=tuple(found),
+        inputs=_last(graph.inputs, [s.input for s in states]),
+        outputs=_last(graph.outputs, [s.output for s in states]),
+        states=states,
     )
 
 
