@@ -3,7 +3,7 @@
 #              [AUTOTUNE] [CONTEXT cold|warm] [DEVICE <name>...] [LOCKED] [STAND_IN]
 #              [MAX_ERROR <e>] [MAX_LINES <n>] [MAX_SIZE <x>] [SPLIT <n>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
 #              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [SHARED] [WEIGHTS <file>] [COMPILED_NN] [CLASS_NAMES <file>] [METADATA] [PEEPHOLES <npz>] [STREAMING] [BLOCK <n>...] [LATENCY <n>] [TIME_AXIS <tensor>=<axis>...] [VARIABLE_LENGTH]
-#              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [SAME_EVERYWHERE] [STATE <input>=<output> ...] [NOISE seed|input|mean]
+#              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [SAME_EVERYWHERE] [STATE <input>=<output> ...] [SET <input>=<value> ...] [NOISE seed|input|mean]
 #              [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...] [TRACE_STEPS] [DUMP_VALUES]
 #              [FLAGS_FROM <target>...])
 #
@@ -30,7 +30,7 @@
 #   MANY sets how many inputs <name>_run_many computes together at most. STREAMING makes networks
 #   over time run step by step, BLOCK steps in a call (several: functions for each), with outputs that may be LATENCY steps late
 #   (auto: as few as the network needs); STATE names inputs and outputs that are the state: <name>_step.
-#   NOISE says where the random numbers of a network come from; seed: <name>_seed.
+#   SET makes inputs constants. NOISE says where the random numbers of a network come from; seed: <name>_seed.
 #   TIME_AXIS says which axes of inputs are steps, where Cannery finds others.
 #   VARIABLE_LENGTH: sequences have up to as many steps as the model, <name>_run gets their length.
 #

@@ -11,7 +11,7 @@ from cannery.errors import OptionError
 from cannery.options import SPECS, make_options
 from cannery.pipeline import compile_model
 from emit.test_streaming import stack
-from frontends.keras_files import LayerSpec, chain, image, layer, write_h5
+from frontends.keras_files import LayerSpec, Model, chain, image, layer, write_h5
 from tiny_models import write_tiny_dense, write_tiny_model
 
 Given = dict[str, object]
@@ -70,6 +70,7 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
     ("steps", {"streaming": True}, {"latency": "2"}, "steps.h", "STEPS_LATENCY_STEPS 2"),
     ("lines", {"streaming": True}, {"time_axis": "image=2"}, "lines.h", "axis of 7 steps"),
     ("steps", {}, {"variable_length": True}, "steps.h", "int32_t length"),
+    ("scaled", {}, {"fixed": "scale=2.5"}, "scaled.c", "2.5f"),
     ("open", {"dims": "x.1=3"}, {"dims": "x.1=4"}, "open.h", "float32[1x4x3]"),
 ]
 
@@ -101,6 +102,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = {"filters": 24, "kernel_size": [3, 3], "padding": "same", "use_bias": False}
     wide = LayerSpec("Conv2D", "conv", (), config, arrays)
     write_h5(folder / "wide.h5", chain(image("image", 16, 16, 24), wide))
+    both = [
+        image("image", 2, 3, 1),
+        image("scale", 2, 3, 1),
+        layer("Multiply", "y", "image", "scale"),
+    ]
+    write_h5(folder / "scaled.h5", Model("net", both, ["image", "scale"], ["y"]))
     return folder
 
 

@@ -134,6 +134,16 @@ def dims(texts: Sequence[str]) -> dict[str, int]:
     return {name: count(value) for name, value in pairs(texts).items()}
 
 
+def constants(texts: Sequence[str]) -> dict[str, str]:
+    """Numbers by commas, or true and false, for each tensor; its type says what they mean."""
+    found = pairs(texts)
+    for text in found.values():
+        for word in text.split(","):
+            if word.strip().lower() not in ("true", "false"):
+                number(word)
+    return found
+
+
 def dtypes(texts: Sequence[str]) -> dict[str, DType]:
     known = {d.value: d for d in _INPUT_DTYPES}
     given = pairs(texts)

@@ -33,8 +33,9 @@ class Options:
     max|y - ref| / max|ref| per output, `max_lines` the lines of functions that can be cut,
     `max_size` the bytes of constants, in multiples of the model's, where no record chooses;
     `split` is the number of C files that the steps are spread over. `dims` fixes dimensions that
-    the model leaves open, `io_layout` is the order of image tensors at the interface; `io_type`
-    "raw" makes its floats the integers that a quantised network computes with.
+    the model leaves open, `fixed` has inputs that are constants, `io_layout` is the order of image
+    tensors at the interface; `io_type` "raw" makes its floats the integers that a quantised network
+    computes with.
     `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`, both for all
     channels or by channel. `reverse_channels` names inputs whose last channel comes first (BGR for
     a network of RGB). `input_view` names
@@ -80,6 +81,7 @@ class Options:
     many: int = 1
     parallel: bool = False
     openmp: bool = False
+    fixed: Mapping[str, str] = field(default_factory=dict)
     noise: str | None = None
     peepholes: Path | None = None
     shared: bool = False
@@ -113,7 +115,7 @@ class Options:
     ranges: tuple[tuple[int, float], ...] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("dims", "input_dtype", "rename", "state", "time_axis"):
+        for name in ("dims", "fixed", "input_dtype", "rename", "state", "time_axis"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     @property
@@ -193,6 +195,8 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
         Spec("batch", _ONE, "Samples per run (default: 1).", parse.count, "N", example="4"),
         Spec("dims", _MANY, "Size of a dimension that the model leaves open.",
              parse.dims, "NAME=N", keyword="dim", example="T=100"),
+        Spec("fixed", _MANY, "Input that is a constant: one number, or several by commas.",
+             parse.constants, "TENSOR=VALUE", keyword="set", example="sr=16000"),
         Spec("outputs", _MANY, "Tensors to return instead of the model's outputs.", tuple, "TENSOR",
              example="dense_3"),
         Spec("state", _MANY, "Input that carries an output of the previous run: part of the state.",

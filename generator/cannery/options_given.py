@@ -47,7 +47,7 @@ def texts_of(value: object, *, pairs: bool = False) -> tuple[str, ...]:
     if isinstance(value, Mapping):
         if not pairs:
             raise OptionError(f"{dict(value)!r:.60} is a mapping", cure="give a list")
-        return tuple(f"{text_of(key)}={text_of(item)}" for key, item in value.items())
+        return tuple(f"{text_of(key)}={_item_of(item)}" for key, item in value.items())
     if isinstance(value, str | bytes | os.PathLike | type | Enum) or not isinstance(
         value, Iterable
     ):
@@ -56,3 +56,12 @@ def texts_of(value: object, *, pairs: bool = False) -> tuple[str, ...]:
         return (text_of(value),)
     texts = map(text_of, value)
     return tuple(sorted(texts)) if isinstance(value, set | frozenset) else tuple(texts)
+
+
+def _item_of(value: object) -> str:
+    """What a mapping has for a name: flags become words, and several numbers one text."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        value = value.reshape(-1).tolist()
+    if isinstance(value, list | tuple):
+        return ",".join(map(_item_of, value))
+    return str(bool(value)).lower() if isinstance(value, bool | np.bool_) else text_of(value)

@@ -123,6 +123,7 @@ def _import_options(options: Options) -> ImportOptions:
         dims=options.dims,
         streaming=options.streaming,
         noise=options.noise,
+        fixed=options.fixed,
     )
 
 

@@ -42,6 +42,7 @@ class ModelOptions(TypedDict, total=False):
     openmp: bool
     shared: bool
     weights: StrPath
+    set: Texts | Mapping[str, str | float | Sequence[float]]
     noise: str
     peepholes: StrPath
     streaming: bool

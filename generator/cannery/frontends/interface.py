@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.errors import OptionError, one_of
+from cannery.frontends.fixed import require_inputs, with_fixed
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Graph, GraphBuilder, free_name
 from cannery.ir.tensor import DType
@@ -19,8 +20,14 @@ from cannery.ops.movement.op import Cast, Identity, Slice
 _COLOURS = 3
 
 
-def check_input_names(options: ImportOptions, inputs: Sequence[str]) -> None:
-    """Raises OptionError if options name an input that the model does not have."""
+def check_input_names(
+    options: ImportOptions, inputs: Sequence[str], fixed: Sequence[str] = ()
+) -> None:
+    """Raises OptionError if options name an input that the model does not have.
+
+    `fixed` are further inputs, which are constants.
+    """
+    require_inputs(options.fixed, (*inputs, *fixed))
     given = {"--input-dtype": options.input_dtypes, "--reverse-channels": options.reverse_channels}
     for where, names in given.items():
         for name in names:
@@ -94,7 +101,8 @@ def finish(
     """The finished graph of `inputs` and `outputs` = (name, value), renamed by `options.rename`.
 
     An output that is an input, a constant, or another output gets its own Identity. Another value
-    that has an output's name becomes `<name>/pre`. A repeated name gets `.1`.
+    that has an output's name becomes `<name>/pre`. A repeated name gets `.1`. Inputs that the
+    options fix, and that are not constants yet, become constants.
 
     Raises ModelError without outputs, OptionError for renaming something unknown, or to a name in
     use.
@@ -107,7 +115,7 @@ def finish(
         taken.add(value)
         values.append(value)
         builder.output(value)
-    graph = builder.build()
+    graph = with_fixed(builder.build(), options.fixed)
     names = _distinct([name for name, _ in outputs], set(inputs))
     graph = _renamed(graph, dict(zip(values, names, strict=True)))
     return _rename_by_user(graph, options.rename)

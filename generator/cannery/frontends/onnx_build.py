@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError, closest
+from cannery.frontends.fixed import constant_of, fixed_notes
 from cannery.frontends.interface import check_input_names, declare_input, finish
 from cannery.frontends.noise import Noise, NoNoiseError
 from cannery.frontends.onnx_control import CONTROL, NodePlace, follow
@@ -159,6 +160,16 @@ def _needed(nodes: Sequence[OnnxNode], outputs: Sequence[str]) -> list[OnnxNode]
     return found[::-1]
 
 
+def _input_dtype(given: OnnxInput) -> DType:
+    """The element type of an input. Raises UnsupportedError."""
+    if given.dtype not in _INPUT_DTYPES:
+        raise UnsupportedError(
+            f"its elements are {given.dtype}",
+            where=f"input {given.name!r}", cure="make them float",
+        )  # fmt: skip
+    return _INPUT_DTYPES[given.dtype]
+
+
 class _Importer:
     """Builds one graph."""
 
@@ -194,11 +205,17 @@ class _Importer:
 
     def run(self) -> Graph:
         """The finished graph."""
-        inputs = [i for i in self._model.inputs if self._is_wanted(i)]
+        fixed = self._options.fixed
+        wanted = [i for i in self._model.inputs if self._is_wanted(i) or i.name in fixed]
+        inputs = [i for i in wanted if i.name not in fixed]
         names = [i.name for i in inputs]
-        check_input_names(self._options, names)
-        sizes = Sizes(inputs, self._options)
+        known = [i.name for i in self._model.inputs if i.name not in names]
+        check_input_names(self._options, names, known)
+        sizes = Sizes(wanted, self._options)
         self.doubled = sizes.doubled()
+        for given in wanted:
+            if given.name in fixed:
+                self._values[given.name] = self._fixed(given, sizes)
         first = [self._input(i, sizes) for i in inputs]
         for node in self._nodes:
             self._apply(node)
@@ -216,6 +233,7 @@ class _Importer:
         marked += [n for n, (_, is_first) in zip(graph.outputs, ports, strict=False) if is_first]
         files = tuple(sorted(self._model.files))
         notes = (*half_notes(self._model, (*names, *self._outputs)), *self._noise.notes)
+        notes = (*notes, *fixed_notes(fixed))
         return replace(
             graph, channels_first=frozenset(marked), files=files, notes=notes,
             metadata=self._model.metadata, states=self._noise.states(graph),
@@ -251,18 +269,22 @@ class _Importer:
         """All inputs of the model if it returns its own outputs; else those in use."""
         return not self._options.outputs or given.name in self._used
 
+    def _fixed(self, given: OnnxInput, sizes: Sizes) -> Constant:
+        """An input that the option SET makes a constant."""
+        text, dims = self._options.fixed[given.name], given.dims
+        counted = dims is None or (len(dims) == 1 and "," in text and not isinstance(dims[0], int))
+        shape = None if counted else sizes.shape(given)
+        array = constant_of(given.name, text, _input_dtype(given), shape)
+        return Constant(array, given.name)
+
     def _input(self, given: OnnxInput, sizes: Sizes) -> bool:
         """Declare an input; returns whether it is an image with channels first."""
         where = f"input {given.name!r}"
-        if given.dtype not in _INPUT_DTYPES:
-            raise UnsupportedError(
-                f"its elements are {given.dtype}", where=where, cure="make them float"
-            )
+        dtype = _input_dtype(given)
         shape = sizes.shape(given)
         is_first = len(shape) == 4 and self._meets_channels_first(given.name)
         perm = channels_last(4) if is_first else identity(len(shape))
         lying = tuple(shape[p] for p in perm)
-        dtype = _INPUT_DTYPES[given.dtype]
         try:
             name = declare_input(self._builder, given.name, lying, dtype, self._options)
         except CanneryError as error:

@@ -20,6 +20,9 @@ CONTROL = ("If", "Loop", "Scan")
 #: Versions of operators whose axes are attributes.
 _AXES_ARE_ATTRIBUTES = 9
 
+#: The cure for what depends on an input.
+_FIXED = "if that depends on an input that does not change, fix it: --set INPUT=VALUE"
+
 
 @dataclass(frozen=True)
 class NodePlace:
@@ -76,7 +79,7 @@ def follow(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: No
 def _known_flag(value: Value | None) -> bool:
     """A known condition. Raises UnsupportedError if it is computed."""
     if not isinstance(value, Constant):
-        raise UnsupportedError("its condition is computed at run time")
+        raise UnsupportedError("its condition is computed at run time", cure=_FIXED)
     return bool(value.array.reshape(-1)[:1].any())
 
 
@@ -100,7 +103,7 @@ def _trips(inputs: Sequence[Value | None]) -> tuple[int, bool]:
     """The most iterations of a loop, and whether it begins at all."""
     count, condition = (*inputs, None, None)[:2]
     if isinstance(count, Computed):
-        raise UnsupportedError("its number of iterations is computed at run time")
+        raise UnsupportedError("its number of iterations is computed at run time", cure=_FIXED)
     trips = MAX_INLINED if count is None else int(count.array.reshape(-1)[0])
     return min(trips, MAX_INLINED), condition is None or _known_flag(condition)
 

@@ -28,7 +28,8 @@ class ImportOptions:
     channels come in reverse order, which `<input>/channels` corrects. `dims` sets the sizes of the
     dimensions that the file leaves open; unnamed ones are called `<input>.<axis>`. `streaming`: the
     network will run step by step, so an open number of steps does not matter. `noise` says where
-    random numbers come from, see `frontends/noise.py`.
+    random numbers come from, see `frontends/noise.py`. `fixed` has inputs that are constants, as
+    texts: numbers by commas.
 
     Raises OptionError for values that fit no model.
     """
@@ -43,9 +44,10 @@ class ImportOptions:
     dims: Mapping[str, int] = field(default_factory=dict)
     streaming: bool = False
     noise: str | None = None
+    fixed: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("rename", "input_dtypes", "dims"):
+        for name in ("rename", "input_dtypes", "dims", "fixed"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         if self.batch < 1:
             raise OptionError(f"batch {self.batch} must be at least 1", where="--batch")
