@@ -16,6 +16,8 @@ onnx = pytest.importorskip("onnx")
 #: No value has more elements, so that references stay quick.
 MAX_ELEMENTS = 4000
 
+QONNX = "qonnx.custom_op.general"
+
 _FLOAT, _INT64, _BOOL = 1, 7, 9
 
 #: A value: name, dims, element type of ONNX.
@@ -425,6 +427,31 @@ def residual(m: Maker) -> None:
     m.node(m.random.choice(["Relu", "Clip", "LeakyRelu"]), y)
 
 
+def few_numbers(m: Maker) -> None:
+    """Quant and the like of QONNX, of which the package has no schema."""
+    x, dims, dtype = m.pick()
+    kind = m.random.choice(["Quant", "Quant", "BipolarQuant", "MultiThreshold"])
+    scale = m.constant(np.float32(m.random.choice([1.0, 0.5, 0.1, 2.0**-7])))
+    zero, bits = (
+        m.constant(np.float32(0)),
+        m.constant(np.float32(m.random.choice([1, 2, 4, 8, 12]))),
+    )
+    attributes: dict[str, Any] = {}
+    inputs = [x, scale]
+    if kind == "Quant":
+        inputs += [zero, bits]
+        attributes = {"signed": m.count(0, 1), "narrow": m.count(0, 1)}
+    elif kind == "MultiThreshold":
+        inputs = [x, m.weight(1, m.count(1, 9))]
+    name = f"v{len(m.types)}_0"
+    made = onnx.helper.make_node(
+        kind, inputs, [name], f"n{len(m.nodes)}", domain=QONNX, **attributes
+    )
+    m.nodes.append(made)
+    m.types[name] = m.types[x]
+    m.values.append((name, dims, dtype))
+
+
 def drawing(m: Maker) -> None:
     """Random numbers, which other values become or decide about."""
     x, _, _ = m.pick()
@@ -446,7 +473,7 @@ BLOCKS: tuple[Callable[[Maker], None], ...] = (
     conv, conv, conv, conv_transpose, pool, pool, unary, unary, binary, binary, compare, dense,
     dense, product, normalise, softmax, transpose, reshape, concat, split, cut, pad, resize,
     rearrange, reduce, gather, index, repeat, recurrent, quantised, known, constants, unet,
-    residual, residual, drawing,
+    residual, residual, drawing, few_numbers,
 )  # fmt: skip
 
 
@@ -493,4 +520,7 @@ def _finished(m: Maker) -> Any:
          else helper.make_value_info(o, m.types[o]) for o in outputs],
         [onnx.numpy_helper.from_array(a, n) for n, a in m.weights.items() if n in used],
     )  # fmt: skip
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", m.opset)], ir_version=8)
+    opsets = [helper.make_opsetid("", m.opset)]
+    if any(n.domain == QONNX for n in m.nodes):
+        opsets.append(helper.make_opsetid(QONNX, 1))
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)

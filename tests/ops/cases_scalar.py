@@ -19,6 +19,8 @@ from cannery.ops.logic import bits, compare, trigonometry
 from cannery.ops.movement.op import Cast
 from cannery.ops.ordering.cumulative import CumProd, CumSum
 from cannery.ops.ordering.extremes import ArgMax, ArgMin, Hardmax, TopK
+from cannery.ops.quantize.grid import ROUNDINGS, Grid
+from cannery.ops.quantize.thresholds import CountThresholds
 from cannery.ops.reduce.op import (
     ReduceL1,
     ReduceMax,
@@ -176,3 +178,11 @@ for _compared in (compare.Equal(), compare.Less(), compare.LessOrEqual(), compar
     for _ties in (TIES, TIES.astype(np.int64)):
         add_case(f"plain_{_compared.kind.lower()}_ties_{_ties.dtype.name}",
                  partial(with_ties, _compared, _ties))  # fmt: skip
+
+for _rounding in ROUNDINGS:
+    plain(f"grid_{_rounding.lower()}", Grid(-5, 7, _rounding), (A, F32),
+          np.array([0.25, 0.1, 1, 3, 0.037], np.float32), np.float32(1.5)[None])  # fmt: skip
+_levels = np.array([[-1, -0.5, 0, 0.5], [-2, -2, 1, 3], [0, 0, 0, 9], [-9, 0, 0.5, 1]], np.float32)
+plain("count_thresholds", CountThresholds(1), (A, F32), _levels)
+plain("count_thresholds_all", CountThresholds(2), (A, F32), _levels[:1])
+plain("count_thresholds_ties", CountThresholds(0), _levels[:2], np.array([[0]], np.float32))
