@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from frontends.tflite_files import TYPES, Graph, tflite_file
+from frontends.tflite_files import TYPES, TfliteFile
 
 Arrays = Sequence[NDArray[Any]]
 
@@ -57,21 +57,21 @@ class Case:
         every = made if isinstance(made, list) else [made]
         return [np.asarray(y, np.float32) if y.dtype == np.float64 else y for y in every]
 
+    def file(self) -> TfliteFile:
+        """The file, which may be changed."""
+        file = TfliteFile()
+        graph, dtype = file.main, TYPES[self.dtype]
+        inputs = [
+            graph.input(g, dtype) if isinstance(g, tuple) else graph.constant(g) for g in self.given
+        ]
+        results = self.results(self.inputs())
+        graph.outputs = [graph.tensor(y.shape, TYPES[y.dtype.name]) for y in results]
+        graph.add(self.kind, inputs, *graph.outputs, options=self.options, **self.fields)
+        return file
+
     def data(self) -> bytes:
-        """The file."""
-
-        def fill(graph: Graph) -> Sequence[int]:
-            dtype = TYPES[self.dtype]
-            inputs = [
-                graph.input(g, dtype) if isinstance(g, tuple) else graph.constant(g)
-                for g in self.given
-            ]
-            results = self.results(self.inputs())
-            outputs = [graph.tensor(y.shape, TYPES[y.dtype.name]) for y in results]
-            graph.add(self.kind, inputs, *outputs, options=self.options, **self.fields)
-            return outputs
-
-        return tflite_file(fill)
+        """Its bytes."""
+        return self.file().data()
 
 
 def i32(*values: Any) -> NDArray[np.int32]:

@@ -231,6 +231,12 @@ def tflite_file(fill: Fill) -> bytes:
     return file.data()
 
 
+def input_shape(data: bytes) -> tuple[int, ...]:
+    """The shape of the first input of a file."""
+    graph = tflite.Model.GetRootAs(data, 0).Subgraphs(0)
+    return tuple(int(d) for d in graph.Tensors(graph.Inputs(0)).ShapeAsNumpy())
+
+
 def by_litert(
     data: bytes, inputs: Mapping[str, NDArray[Any]], *, reference: bool = True
 ) -> list[NDArray[Any]]:

@@ -9,28 +9,37 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from frontends.tflite_cases import CASES, Case
-from frontends.tflite_files import TYPES, TfliteFile
+from frontends import tflite_cases, tflite_quantised
+from frontends.tflite_files import TYPES, Tensor, TfliteFile
 from fuzz.onnx_changes import damaged_bytes
 
 #: Values of options and dimensions that files should not have, or rarely have.
 _NUMBERS = (0, 1, 2, 3, 7, -1, -2, 64, 255, 2**16, 2**31 - 1, -(2**31))
 
 
+#: What may come after each other, by the type of a value; others take none of them.
+_BYTES = ["RELU", "RELU6", "LEAKY_RELU", "RELU_N1_TO_1"]
+_AFTER = {
+    "FLOAT32": ["RELU", "TANH", "LOGISTIC", "RELU6", "ABS", "NEG", "SQUARE"], "INT8": _BYTES,
+    "UINT8": _BYTES,
+}  # fmt: skip
+
+
 def changed(random: Random) -> tuple[bytes, list[str], str, tuple[int, ...]]:
     """The bytes of a file, which changes were made, and its only input, if it has one."""
-    name = random.choice(list(CASES))
-    case, made = CASES[name], [name]
+    cases: Any = random.choice([tflite_cases.CASES, tflite_quantised.CASES])
+    name = random.choice(list(cases))
+    case, made = cases[name], [name]
     if random.random() < 0.2:
         case = _other(random, case, made)
-    file = _file(case)
+    file: TfliteFile = case.file()
     for _ in range(random.choice([0, 0, 0, 0, 1, 2])):
         made.append(_change(random, file))
-    if random.random() < 0.3:
+    if random.random() < 0.3 and _last(file).dtype in _AFTER:
         _chain(random, file)
         made.append("chain")
     data = file.data()
-    if random.random() < 0.1:
+    if random.random() < 0.07:
         made.append("bytes")
         data = _damaged(random, data)
     inputs = [file.main.tensors[k] for k in file.main.inputs]
@@ -38,19 +47,7 @@ def changed(random: Random) -> tuple[bytes, list[str], str, tuple[int, ...]]:
     return data, made, inputs[0].name if alone else "", tuple(inputs[0].shape) if alone else ()
 
 
-def _file(case: Case) -> TfliteFile:
-    file = TfliteFile()
-    graph, dtype = file.main, TYPES[case.dtype]
-    given = [
-        graph.input(g, dtype) if isinstance(g, tuple) else graph.constant(g) for g in case.given
-    ]
-    results = case.results(case.inputs())
-    graph.outputs = [graph.tensor(y.shape, TYPES[y.dtype.name]) for y in results]
-    graph.add(case.kind, given, *graph.outputs, options=case.options, **case.fields)
-    return file
-
-
-def _other(random: Random, case: Case, made: list[str]) -> Case:
+def _other(random: Random, case: Any, made: list[str]) -> Any:
     """The operator with another value of an option, mostly a number that some operator has."""
     if not case.fields:
         return case
@@ -99,14 +96,18 @@ def _change(random: Random, file: TfliteFile) -> str:
     return "scales"
 
 
+def _last(file: TfliteFile) -> Tensor:
+    return file.main.tensors[file.main.outputs[0]]
+
+
 def _chain(random: Random, file: TfliteFile) -> None:
     """Further operators after the first output."""
     graph = file.main
     last = graph.outputs[0]
     for _ in range(random.randrange(1, 4)):
         old = graph.tensors[last]
-        made = graph.tensor(old.shape, old.dtype)
-        kind = random.choice(["RELU", "TANH", "LOGISTIC", "RELU6", "ABS", "NEG", "SQUARE"])
+        made = graph.tensor(old.shape, old.dtype, scales=old.scales, zeros=old.zeros)
+        kind = random.choice(_AFTER[old.dtype])
         last = graph.add(kind, [last], made)
     graph.outputs = [last, *graph.outputs[1:]]
 

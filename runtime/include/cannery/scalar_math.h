@@ -442,6 +442,68 @@ CANNERY_INLINE int32_t cannery_quantised(float v, int32_t zero, int32_t low, int
     return r < (float)(high - zero) ? (int32_t)r + zero : high;
 }
 
+/* v within low..high. */
+CANNERY_INLINE int32_t cannery_bounded(int32_t v, int32_t low, int32_t high)
+{
+    return v < low ? low : v > high ? high : v;
+}
+
+/* v to the nearest integer, halves away from zero, plus zero, within low..high; NaN gives low. */
+CANNERY_INLINE int32_t cannery_rounded_away(float v, int32_t zero, int32_t low, int32_t high)
+{
+    int32_t whole;
+    float rest;
+    if (!(v > (float)(low - zero))) {
+        return low;
+    }
+    if (v >= (float)(high - zero)) {
+        return high;
+    }
+    whole = (int32_t)v;
+    rest = v - (float)whole;
+    return cannery_bounded(whole + (rest >= 0.5f) - (rest <= -0.5f) + zero, low, high);
+}
+
+/* a * b / 2^31, halves up. */
+CANNERY_INLINE int32_t cannery_high(int32_t a, int32_t b)
+{
+    return (int32_t)(((int64_t)a * b + (1 << 30)) >> 31);
+}
+
+/* x / 2^right for 0 <= right <= 31, halves away from zero. */
+CANNERY_INLINE int32_t cannery_shifted(int32_t x, int32_t right)
+{
+    const int32_t mask = (int32_t)((1u << right) - 1u);
+    return (x >> right) + ((x & mask) > (mask >> 1) + (x < 0));
+}
+
+/* x * multiplier * 2^(shift - 31) for -31 <= shift <= 31, rounded after the product and after a
+ * shift to the right. A shift to the left wraps around. */
+CANNERY_INLINE int32_t cannery_rescaled(int32_t x, int32_t multiplier, int32_t shift)
+{
+    const int32_t left = shift > 0 ? shift : 0;
+    const int32_t wide = (int32_t)((uint32_t)x << left);
+    return cannery_shifted(cannery_high(wide, multiplier), left - shift);
+}
+
+/* 1 / total in units of 2^-31, times 2^over, by Newton's steps; total > 0 is in units of
+ * 2^(bits - 31). */
+CANNERY_INLINE int32_t cannery_reciprocal(int32_t total, int32_t bits, int32_t *over)
+{
+    uint32_t found = (uint32_t)total;
+    int32_t half, x;
+    *over = bits;
+    for (; !(found & 0x80000000u); found <<= 1) {
+        --*over;
+    }
+    half = (int32_t)(found >> 1);
+    x = 1515870810 + cannery_high(half, -1010580540);
+    for (int n = 0; n < 3; ++n) {
+        x += (int32_t)((uint32_t)cannery_high(x, (1 << 29) - cannery_high(half, x)) << 2);
+    }
+    return x > 0x3fffffff ? 0x7fffffff : (int32_t)((uint32_t)x << 1);
+}
+
 /* base^exponent modulo 2^64; for a negative exponent the integer part, and 0 for base 0. */
 CANNERY_INLINE int64_t cannery_ipow(int64_t base, int64_t exponent)
 {

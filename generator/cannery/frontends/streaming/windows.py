@@ -26,6 +26,7 @@ from cannery.ops.elementwise import Add, Div
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Identity, Pad, Reshape, Slice
 from cannery.ops.ordering.cumulative import CumSum
+from cannery.ops.quantized.arithmetic import QuantizedOp
 from cannery.ops.reduce.op import Reduction
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import LogSoftmax, Softmax
@@ -100,7 +101,7 @@ def _sliding(rule: Callable[[Builder, Node, Stream, int], Stream]) -> Rule:
 
     def slide(b: Builder, node: Node, source: Stream) -> Stream | None:
         k = _spatial(node, source)
-        if k is None:
+        if k is None or isinstance(node.op, QuantizedOp):  # there padding is not 0
             return None
         return _of_last(b, node, source) if _ends(b, node, source) else rule(b, node, source, k)
 

@@ -1,0 +1,112 @@
+"""Integers in fixed point, as TensorFlow Lite has them: rescaled sums, pairs, means, softmax."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from cannery.ir.graph import Graph
+from cannery.ir.registry import Op
+from cannery.ir.tensor import DType
+from cannery.ops.fixed_point.arithmetic import Factor, make_factor
+from cannery.ops.fixed_point.average_pool import FixedAveragePool
+from cannery.ops.fixed_point.exponential import softmax_table
+from cannery.ops.fixed_point.pointwise import (
+    FixedProduct,
+    FixedQuantize,
+    FixedRescale,
+    FixedSum,
+)
+from cannery.ops.fixed_point.softmax import FixedSoftmax
+from cannery.ops.window import Pads
+from ops.cases import Net, add_case, case
+
+INT8, UINT8, INT16, INT32 = DType.INT8, DType.UINT8, DType.INT16, DType.INT32
+
+
+@case(tolerance=0.0)
+def fixed_rescale_channels() -> Graph:
+    """Factors of all sizes, one of them 0."""
+    net = Net()
+    reals = (0.7, 3.0, 2.0**-20, 1e-5, 0.0, 2.0**-31, 900.0)
+    made = [make_factor(real) for real in reals]
+    parts = [
+        net.constant("m", np.asarray([f.multiplier for f in made], np.int32)),
+        net.constant("s", np.asarray([f.shift for f in made], np.int32)),
+    ]
+    op = FixedRescale(INT8, -11, -128, 127)
+    return net.graph(net.node(op, [net.input("x", (3, 5, 7), INT32), *parts]))
+
+
+@case(tolerance=0.0)
+def fixed_rescale_halves() -> Graph:
+    """Products and quotients half way between two integers, of both signs."""
+    net = Net()
+    x = net.constant("x", np.arange(-40, 40, dtype=np.int32))
+    parts = [net.constant("m", np.int32(2**30)), net.constant("s", np.int32(-2))]
+    shift = net.input("unused", (80,), INT8)
+    halves = net.node(FixedRescale(INT8, 0, -128, 127), [x, *parts])
+    return net.graph(net.node(FixedSum(*_SUM), [halves, shift]))
+
+
+_SUM = (INT8, 5, -128, 100, (3, -7), (Factor(2**30, 0), Factor(1395864371, -1),
+        Factor(1431655765, -18)), 20)  # fmt: skip
+
+
+def pair(op: Op, a: tuple[int, ...], b: tuple[int, ...], dtype: DType) -> Graph:
+    """Two inputs."""
+    net = Net()
+    return net.graph(net.node(op, [net.input("a", a, dtype), net.input("b", b, dtype)]))
+
+
+_PRODUCT = (UINT8, 100, 0, 255, (9, 200), make_factor(0.003))
+for _name, _op, _dtype in (
+    ("sum", FixedSum(*_SUM), INT8),
+    ("difference", FixedSum(*_SUM, subtract=True), INT8),
+    ("product", FixedProduct(*_PRODUCT), UINT8),
+):
+    _pair = partial(pair, _op, (3, 5, 7), (5, 1), _dtype)
+    add_case(f"fixed_{_name}", _pair, tolerance=0.0)
+
+
+@case(tolerance=0.0)
+def fixed_quantize() -> Graph:
+    """Halves go away from zero."""
+    net = Net()
+    op = FixedQuantize(INT16, 7, -300, 300, 0.015625)
+    return net.graph(net.node(op, [net.input("x", (5, 41))]))
+
+
+def average_pool(
+    dtype: DType, kernel: tuple[int, int], strides: tuple[int, int], pads: Pads
+) -> Graph:
+    """Windows of bytes."""
+    net = Net(3)
+    x = net.input("x", (2, 7, 8, 18), dtype)
+    op = FixedAveragePool(kernel, strides, pads, (1, 1), 0, 100)
+    return net.graph(net.node(op, [x]))
+
+
+for _name, _pool in {
+    "plain": (INT8, (2, 2), (2, 2), ((0, 0), (0, 0))),
+    "borders": (UINT8, (3, 3), (2, 1), ((1, 1), (1, 2))),
+    "whole": (INT16, (7, 8), (1, 1), ((0, 0), (0, 0))),
+}.items():
+    add_case(f"fixed_average_pool_{_name}", partial(average_pool, *_pool), tolerance=0.0)
+
+
+def softmax(dtype: DType, to: DType, scale: float, shape: tuple[int, ...]) -> Graph:
+    """Rows of scores."""
+    net = Net()
+    table = net.constant("table", softmax_table(scale, 1.0))
+    return net.graph(net.node(FixedSoftmax(to), [net.input("x", shape, dtype), table]))
+
+
+for _name, _case in {
+    "bytes": (INT8, INT8, 0.05, (9, 12)),
+    "unsigned": (UINT8, UINT8, 0.01, (2, 3, 40)),
+    "wide": (INT8, INT16, 0.11, (9, 2)),
+    "alone": (INT8, INT8, 0.3, (3, 1)),
+}.items():
+    add_case(f"fixed_softmax_{_name}", partial(softmax, *_case), tolerance=0.0)
