@@ -306,7 +306,7 @@ def test_all_that_is_not_supported_is_told_at_once(tmp_path: Path) -> None:
         (model([node("Relu", ["x"], ["y"], alpha=2.0)], {"x": [1]}), "attribute 'alpha'"),
         (model([node("Softmax", ["x"], ["y"], axis=3)], {"x": [1, 4]}), "axis 3"),
         (model([node("Relu", ["x"], ["y"])], {"x": None}), "no shape"),
-        (model([node("Relu", ["x"], ["y"])], {"x": [1, 4]}, opset=5), "7 to"),
+        (model([node("Relu", ["x"], ["y"])], {"x": [1, 4]}, opset=99), "1 to"),
         (model([node("Relu", ["x"], ["y"])], {"x": [1, 4]}, dtype=11), "double"),
         (model([node("Relu", ["x"], ["y"])], {"x": [2**20, 2**20]}), "more than 2"),
         (

@@ -22,7 +22,6 @@ from cannery.frontends.onnx_functions import (
     MAX_DEPTH,
     MAX_INLINED,
     inlined,
-    is_unchanged,
     standard_function,
 )
 from cannery.frontends.onnx_halves import half_notes
@@ -37,6 +36,7 @@ from cannery.frontends.onnx_model import (
     OnnxNode,
     readers,
 )
+from cannery.frontends.onnx_old import FIRST, modernised
 from cannery.frontends.onnx_ops.base import Scope, find_operator
 from cannery.frontends.onnx_ops.state import ImportState
 from cannery.frontends.onnx_ops.values import Computed, Constant, Value, channels_last, identity
@@ -50,7 +50,7 @@ from cannery.ir.graph import Array, Graph, GraphBuilder
 from cannery.ir.tensor import DType
 
 #: Versions of the standard operators that are read.
-OPSETS = range(7, 29)
+OPSETS = range(1, 29)
 
 _INPUT_DTYPES = {
     **dict.fromkeys(("float", *HALVES.values()), DType.FLOAT32), "bool": DType.BOOL,
@@ -84,6 +84,7 @@ def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
     OptionError for options that do not fit the model.
     """
     _check_opset(model)
+    model = modernised(model)
     outputs = _outputs(model, options)
     nodes = _needed(ordered(model.nodes), outputs)
 
@@ -125,13 +126,12 @@ def _has_time(model: OnnxModel, nodes: Sequence[OnnxNode]) -> bool:
 
 def _check_opset(model: OnnxModel) -> None:
     """Raises UnsupportedError for operators of unsupported versions."""
-    first, newest = OPSETS[0], OPSETS[-1]
-    for version in (model.opset(""), *(f.version for f in model.functions.values())):
-        same = version < first and all(is_unchanged(n, version, first) for n in model.nodes)
-        if version and version not in OPSETS and not same:
-            cure = "export it again, or convert it with onnx.version_converter"
+    versions = [f.version for f in model.functions.values()]
+    newest = OPSETS[-1]
+    for first, version in ((OPSETS[0], model.opset("")), *((FIRST, v) for v in versions)):
+        if version and not first <= version <= newest:
             what = f"its operators have version {version}; {first} to {newest} are supported"
-            raise UnsupportedError(what, cure=cure)
+            raise UnsupportedError(what, cure="export it again, for one of these versions")
 
 
 def _outputs(model: OnnxModel, options: ImportOptions) -> tuple[str, ...]:
