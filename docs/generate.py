@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +18,8 @@ import msgspec
 from cannery.choose.record import Record
 from cannery.cli import COMMANDS, cli
 from cannery.cli.help import Command
+from cannery.frontends.keras_layers.scoreboard import scoreboard
+from cannery.frontends.keras_operations.base import operation_names
 from cannery.options import SPECS, Group, Kind, Spec
 from cannery.target.targets import TARGETS
 
@@ -55,6 +58,17 @@ def _option(spec: Spec) -> str:
     keyword = f"`{spec.cmake_keyword} {spec.example}`".replace(" `", "`") if spec.cmake else ""
     several = " Several." if spec.kind is Kind.MANY else ""
     return f"| `{words}` | {keyword} | {cell(spec.help).replace('<', '&lt;')}{several} |"
+
+
+def keras_layers() -> str:
+    """Each class of keras.layers, and its state."""
+    rows = [f"| {name} | {state} |" for name, state in scoreboard().items()]
+    return "\n".join(["", "| class | state |", "|---|---|", *rows]) + "\n\n"
+
+
+def keras_operations() -> str:
+    """The functions of keras.ops by the names of their classes."""
+    return "\n" + textwrap.fill(", ".join(operation_names()) + ".", 130) + "\n\n"
 
 
 def commands() -> str:
@@ -105,6 +119,7 @@ def record_schema() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "options": options, "commands": commands, "targets": targets,
+    "keras-layers": keras_layers, "keras-operations": keras_operations,
 }  # fmt: skip
 
 

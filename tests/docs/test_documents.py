@@ -33,7 +33,9 @@ DOCUMENTS = {
 MODELS = PAGES["reference/models.md"]
 
 #: Other names of layers that the table gives once.
-ALIASES = re.compile(r"^(Convolution|(Max|Avg|GlobalMax|GlobalAvg)Pool[12]D|SeparableConvolution)")
+ALIASES = re.compile(
+    r"^(Convolution|(Max|Avg|GlobalMax|GlobalAvg)Pool[123]D|SeparableConvolution|Grouped)"
+)
 
 
 def section(marker: str) -> str:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import h5py
 import numpy as np
 import pytest
 
 from cannery.errors import CanneryError, ModelError
-from cannery.frontends import load_graph
+from cannery.frontends import ImportOptions, load_graph
 from cannery.frontends.hdf5_reader import Hdf5Reader
 from frontends.keras_files import LayerSpec, chain, image, layer, write_h5, write_keras
+from frontends.keras_networks import FOLDER
 from frontends.test_keras_errors import dense, error_of, numbers, single
 
 
@@ -208,3 +212,40 @@ def test_groups_that_are_not_there_have_no_children(tmp_path: Path) -> None:
         assert reader.children("group") == ("data", "empty")
         for path in ("group/empty", "group/data", "nothing", "group/data/nothing"):
             assert reader.children(path) == ()
+
+
+#: What takes the place of a part of a configuration.
+_OTHERS: tuple[Any, ...] = (
+    None, True, -1, 0, 7, 10**9, 2**40, 0.5, 1e30, "", "x", [], [1], [-1, 3], [[1, 2], [3, 4]], {},
+    {"class_name": "x"}, "int32", float("nan"),
+)  # fmt: skip
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """All parts of a configuration that say what a network computes."""
+    yield path
+    listed = value if isinstance(value, list) else []
+    for key, part in value.items() if isinstance(value, dict) else enumerate(listed):
+        if "initializer" not in str(key) and key not in ("module", "build_config"):
+            yield from _places(part, (*path, key))
+
+
+@pytest.mark.parametrize("name", ["text_classifier", "moves", "tables", "attention", "reductions"])
+def test_other_values_in_a_configuration_are_read_or_refused(name: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(crc32(name.encode()))
+    with zipfile.ZipFile(FOLDER / f"{name}.keras") as archive:
+        members = {member: archive.read(member) for member in archive.namelist()}
+    config = json.loads(members["config.json"])
+    places = [place for place in _places(config) if place]
+    for number in rng.choice(len(places), 12, replace=False):
+        changed = json.loads(members["config.json"])
+        at = changed
+        for key in places[number][:-1]:
+            at = at[key]
+        at[places[number][-1]] = _OTHERS[rng.integers(len(_OTHERS))]
+        with zipfile.ZipFile(tmp_path / "m", "w") as archive:
+            for member, content in members.items():
+                new = json.dumps(changed) if member == "config.json" else content
+                archive.writestr(member, new)
+        with suppress(CanneryError):
+            load_graph(tmp_path / "m", ImportOptions(batch=2))

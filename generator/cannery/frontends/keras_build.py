@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.frontends.interface import check_input_names, declare_input, finish
+from cannery.frontends.keras_arguments import Arguments, Call, Operand, replaced
+from cannery.frontends.keras_calls import TensorRef
 from cannery.frontends.keras_inline import (
     Application,
     Network,
@@ -15,7 +17,15 @@ from cannery.frontends.keras_inline import (
     needed_applications,
     select_outputs,
 )
-from cannery.frontends.keras_layers.base import KerasLayer, LayerPath, Scope, WeightStore
+from cannery.frontends.keras_layers.base import (
+    Given,
+    KerasLayer,
+    LayerPath,
+    Mask,
+    Scope,
+    WeightStore,
+)
+from cannery.frontends.keras_masks import READERS, is_masked, result_mask
 from cannery.frontends.keras_model import AS_ONNX, InputSpec, ModelConfig
 from cannery.frontends.noise import require_no_noise
 from cannery.frontends.open_dimensions import (
@@ -62,6 +72,11 @@ def build_graph(model: ModelConfig, store: WeightStore, options: ImportOptions) 
         raise with_time(error, options, build, loops=False) from None
 
 
+def _called_with_mask(application: Application, layer: KerasLayer) -> bool:
+    """Whether the last tensor of a call is the argument `mask`, see `parse_call`."""
+    return application.call is not None and not layer.plan.signature
+
+
 class _Importer:
     """Builds one graph."""
 
@@ -79,6 +94,7 @@ class _Importer:
         self._builder = GraphBuilder(network.name)
         self._constants: dict[tuple[LayerPath, str], str] = {}
         self._values: dict[Value, str] = {}
+        self._masks: dict[Value, Mask | None] = {}
 
     def run(self) -> Graph:
         """The finished graph."""
@@ -92,7 +108,7 @@ class _Importer:
             self._values[Value(number, 0)] = self._input(self._network.applications[number])
         for number in self._needed:
             if number not in inputs:
-                for k, value in enumerate(self._apply(self._network.applications[number])):
+                for k, value in enumerate(self._apply(number)):
                     self._values[Value(number, k)] = value
         outputs = [(name, self._value(value)) for name, value in self._network.outputs]
         return finish(self._builder, names, outputs, self._options)
@@ -106,21 +122,28 @@ class _Importer:
                 open_dims += [f"{application.name}.{axis}" for axis, d in dims if d is None]
         check_dims(self._options, open_dims)
 
-    def _apply(self, application: Application) -> Sequence[str]:
+    def _apply(self, number: int) -> Sequence[str]:
+        application = self._network.applications[number]
         layer = application.target
         if not isinstance(layer, KerasLayer):
             raise ModelError("is not an input of the model", where=f"layer {application.name!r}")
-        scope = Scope(
-            self._builder, self._store, application.name, application.path, self._constants
-        )
         try:
             inputs = [self._value(v) for v in application.inputs]
             for value, shape in zip(inputs, application.shapes, strict=True):
                 self._check_shape(value, shape)
             if layer.plan.stateful and not self._options.streaming:
                 raise UnsupportedError("it is stateful", cure=_STATEFUL)
+            given = self._given(application, layer, inputs)
+            inputs = inputs[: len(inputs) - _called_with_mask(application, layer)]
+            scope = Scope(
+                self._builder, self._store, application.name, application.path, self._constants,
+                given,
+            )  # fmt: skip
             built = layer.plan.build(scope, inputs)
-            return [built] if isinstance(built, str) else built
+            given.arguments.check_all_read()
+            results = [built] if isinstance(built, str) else built
+            self._masks[Value(number, 0)] = result_mask(layer.class_name, given)
+            return results
         except UnsupportedError as error:
             problem = Problem(application.name, layer.class_name, error.what, error.cure)
             raise UnsupportedLayersError([problem], instead=AS_ONNX) from error
@@ -128,6 +151,24 @@ class _Importer:
             error.where = error.where or f"layer {application.name!r} ({layer.class_name})"
             error.cure = error.cure or _CURE
             raise
+
+    def _given(self, application: Application, layer: KerasLayer, inputs: Sequence[str]) -> Given:
+        """What a call has besides its inputs; UnsupportedError for masks that nobody can read."""
+        masks = [self._masks.get(value) for value in application.inputs]
+        call, signature = application.call or Call((), {}), layer.plan.signature
+        if _called_with_mask(application, layer):
+            name = inputs[-1]
+            masks, call = [lambda: name], Call((), {})
+        if layer.class_name in READERS and is_masked(masks) and not layer.plan.reads_masks:
+            raise UnsupportedError(
+                "it reads a mask", cure="build the network without Masking and mask_zero=True"
+            )
+        names = iter(inputs)
+
+        def resolved(leaf: object) -> object:
+            return Operand(next(names)) if isinstance(leaf, TensorRef) else leaf
+
+        return Given(Arguments(replaced(call, resolved), signature, layer.plan.settings), masks)
 
     def _check_shape(self, value: str, expected: tuple[int | None, ...] | None) -> None:
         """Raises ModelError if Keras inferred another shape: then an attribute is missing from the

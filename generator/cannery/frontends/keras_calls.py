@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.keras_arguments import Call, leaves, parse_value
 
 #: Deeper structures are not a network's tensors but an attempt to exhaust the stack.
 _MAX_DEPTH = 32
@@ -35,11 +36,13 @@ class TensorRef:
     shape: tuple[int | None, ...] | None = field(default=None, compare=False)
 
 
-Structure: TypeAlias = "TensorRef | tuple[Structure, ...] | Mapping[str, Structure]"
+Structure: TypeAlias = "TensorRef | tuple[Structure, ...] | Mapping[str, Structure] | Call"
 
 
 def flatten(structure: Structure) -> tuple[TensorRef, ...]:
     """The references of a structure, mappings in the order of their keys."""
+    if isinstance(structure, Call):
+        return tuple(leaf for leaf in leaves(structure) if isinstance(leaf, TensorRef))
     if isinstance(structure, TensorRef):
         return (structure,)
     if isinstance(structure, tuple):
@@ -79,8 +82,8 @@ def _index(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def parse_call(node: object, *, trains: bool = False) -> Structure:
-    """The tensors of one inbound node.
+def parse_call(node: object, *, trains: bool = False, masked: bool = False) -> Structure:
+    """The tensors of one inbound node; with `masked`, a Call if one of them is a mask.
 
     `trains` is for layers whose `call` has `training=True` as its default: Keras 3 stores that with
     the call, although it passes training=False to all layers when a model predicts.
@@ -89,13 +92,13 @@ def parse_call(node: object, *, trains: bool = False) -> Structure:
     ModelError for anything that is not a call.
     """
     if isinstance(node, dict) and "args" in node:
-        return _parse_call_3(node, trains)
+        return _parse_call_3(node, trains, masked)
     states = _check_kwargs_2(node)
     structure = parse_structure(node, "inbound_nodes")
     return (structure, *states) if states else structure
 
 
-def _parse_call_3(node: Mapping[str, object], trains: bool) -> Structure:
+def _parse_call_3(node: Mapping[str, object], trains: bool, masked: bool) -> Structure:
     args, kwargs = node.get("args"), node.get("kwargs", {})
     if not isinstance(args, list) or not isinstance(kwargs, dict):
         raise ModelError("inbound_nodes are malformed: args and kwargs expected")
@@ -106,9 +109,13 @@ def _parse_call_3(node: Mapping[str, object], trains: bool) -> Structure:
     states = rest.pop(_STATES, None)
     if trains:
         rest.pop("training", None)
+    mask = _tensor_ref_3(rest.get("mask")) if masked else None
+    if mask is not None:
+        del rest["mask"]
     _check_kwargs(rest)
     structure = _structure_3(first, 0)
-    return structure if states is None else (structure, _structure_3(states, 0))
+    structure = structure if states is None else (structure, _structure_3(states, 0))
+    return structure if mask is None else Call(flatten(structure), {"mask": mask})
 
 
 def _structure_3(value: object, depth: int) -> Structure:
@@ -175,6 +182,39 @@ def _check_kwargs_2(node: object) -> list[Structure]:
             states += [] if given is None else [parse_structure(given, _STATES)]
             _check_kwargs(rest)
     return states
+
+
+def parse_full_call(node: object) -> Call:
+    """One inbound node with all its arguments.
+
+    In Keras 2, the first argument is a tensor or a list of them, all others have names.
+    """
+    if isinstance(node, dict) and "args" in node:
+        args, kwargs = node.get("args"), node.get("kwargs", {})
+        if not isinstance(args, list) or not isinstance(kwargs, dict):
+            raise ModelError("inbound_nodes are malformed: args and kwargs expected")
+        named = {str(k): parse_value(v, _tensor_ref_3) for k, v in kwargs.items()}
+        return Call(tuple(parse_value(v, _tensor_ref_3) for v in args), named)
+    parts = node if isinstance(node, list) and not _list_ref(node) else [node]
+    first = tuple(_first_2(part) for part in parts)
+    if not first:
+        raise ModelError("inbound_nodes are malformed: no tensors")
+    named = {}
+    for part in parts:
+        if isinstance(part, list) and len(part) == 4 and isinstance(part[3], dict):
+            named |= {str(k): parse_value(v, _list_ref) for k, v in part[3].items()}
+    named.pop("name", None)
+    return Call((first[0] if len(first) == 1 else first,), named)
+
+
+def _first_2(part: object) -> object:
+    """A tensor, or the constant in `["_CONSTANT_VALUE", -1, value]`."""
+    if isinstance(part, list) and len(part) > 2 and part[0] == _CONSTANT:
+        return parse_value(part[2], _list_ref)
+    ref = _list_ref(part)
+    if ref is None:
+        raise ModelError(f"inbound_nodes holds {part!r:.40} where a tensor is expected")
+    return ref
 
 
 def scan_refs(node: object) -> tuple[TensorRef, ...]:

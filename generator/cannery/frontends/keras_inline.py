@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cannery.errors import ModelError, OptionError, closest
+from cannery.frontends.keras_arguments import Call
 from cannery.frontends.keras_calls import Structure, TensorRef, flatten
 from cannery.frontends.keras_layers.base import KerasLayer, LayerPath
 from cannery.frontends.keras_model import Entry, InputSpec, ModelConfig
@@ -33,7 +34,8 @@ class Value:
 class Application:
     """One use of a layer, or an input of the model. Its inputs are applications before it.
 
-    `shapes` are those that Keras inferred for the inputs, if the file says so.
+    `shapes` are those that Keras inferred for the inputs, if the file says so. `call` are its
+    arguments, where there are more than inputs.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Application:
     target: InputSpec | KerasLayer | Problem
     inputs: tuple[Value, ...] = ()
     shapes: tuple[tuple[int | None, ...] | None, ...] = ()
+    call: Call | None = None
 
 
 @dataclass(frozen=True)
@@ -112,8 +115,10 @@ class _Flattener:
                 values = self.expand(target, f"{name}/", inner, arguments.bind(target))
                 self.named[name] = values
             else:
-                shapes = tuple(ref.shape for ref in flatten(entry.calls[k]))
-                application = Application(name, inner, target, arguments.flat(), shapes)
+                given = entry.calls[k]
+                shapes = tuple(ref.shape for ref in flatten(given))
+                call = given if isinstance(given, Call) else None
+                application = Application(name, inner, target, arguments.flat(), shapes, call)
                 values = (Value(self._append(application), 0),)
             results[entry.name, entry.first_node + k] = values
         return tuple(_lookup(results, ref) for ref in flatten(model.outputs))

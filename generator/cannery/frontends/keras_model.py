@@ -18,12 +18,15 @@ from cannery.frontends.keras_calls import (
     TensorRef,
     flatten,
     parse_call,
+    parse_full_call,
     parse_structure,
     scan_refs,
 )
 from cannery.frontends.keras_config import LayerConfig, policy_name
 from cannery.frontends.keras_layers.base import KerasLayer, LayerPlan, read_layer
 from cannery.frontends.keras_layers.recurrent import samples_as_steps, steps_as_samples
+from cannery.frontends.keras_masks import CALLED_WITH
+from cannery.frontends.keras_operations.base import operation_layer, operation_names
 from cannery.frontends.keras_version import KerasVersion
 from cannery.frontends.unsupported import Problem
 from cannery.ir.tensor import DType
@@ -168,7 +171,8 @@ class _EntryReader:
         try:
             if self.is_input:
                 return _read_input(self.name, self.values)
-            self._check_builtin()
+            if self._is_operation():
+                return operation_layer(self.name, self.class_name, self._value)
             config = LayerConfig(self.name, self.class_name, self.values, self._version)
             return read_layer(config)
         except UnsupportedError as error:
@@ -224,19 +228,17 @@ class _EntryReader:
         inner = _EntryReader({"name": HELD, **held}, self._version, self._depth + 1)
         return inner._on_each_step()
 
-    def _check_builtin(self) -> None:
-        """Raises UnsupportedError for custom layers, and operations that look like layers."""
+    def _is_operation(self) -> bool:
+        """Whether this is a function of keras.ops; UnsupportedError for custom layers."""
         module, registered = self._value.get("module"), self._value.get("registered_name")
         package = module.split(".")[0] if isinstance(module, str) else "keras"
         if package not in _BUILTIN_PACKAGES or (registered and registered != self.class_name):
             raise UnsupportedError("a custom layer", cure="use built-in layers")
         names_operation = isinstance(module, str) and ".ops" in module
-        # HDF5 files do not name modules, but Keras 3's layers have a dtype policy there.
-        looks_bare = self._version.is_3 and not {"trainable", "dtype"} & set(self.values)
-        if names_operation or looks_bare:
-            raise UnsupportedError(
-                "an operation, not a layer", cure="use a layer instead, such as Add for x + y"
-            )
+        # HDF5 files do not name modules, but Keras 3's layers have other attributes there.
+        known = self.class_name in operation_names()
+        others = {"trainable"} if known else {"trainable", "dtype"}
+        return names_operation or (self._version.is_3 and not others & set(self.values))
 
     def calls(self, target: Target) -> tuple[tuple[Structure, ...], UnsupportedError | None]:
         """The calls; with an error if one of them is unsupported, and the calls on which they
@@ -245,8 +247,12 @@ class _EntryReader:
         trains = self.class_name == "Pipeline"
         trains |= isinstance(target, KerasLayer) and target.plan.trains_by_default
         nodes = sequence(self._value.get("inbound_nodes", []), "inbound_nodes")
+        whole = isinstance(target, KerasLayer) and target.plan.signature
+        masked = self.class_name in CALLED_WITH
         try:
-            return tuple(parse_call(n, trains=trains) for n in nodes), None
+            if whole:
+                return tuple(parse_full_call(n) for n in nodes), None
+            return tuple(parse_call(n, trains=trains, masked=masked) for n in nodes), None
         except UnsupportedError as error:
             return tuple(scan_refs(n) for n in nodes), error
         except ModelError as error:
@@ -256,9 +262,10 @@ class _EntryReader:
 
 def _read_input(name: str, values: Mapping[str, object]) -> InputSpec:
     dtype = policy_name(values.get("dtype")) or "float32"
-    if dtype not in ("float32", "uint8"):
+    known = [element.value for element in DType]
+    if dtype not in known:
         raise UnsupportedError(
-            f"dtype {dtype!r} is not supported", cure="make the input float32 or uint8"
+            f"dtype {dtype!r} is not supported", cure=f"one of: {', '.join(known)}"
         )
     for attribute in ("sparse", "ragged", "optional"):
         if values.get(attribute):

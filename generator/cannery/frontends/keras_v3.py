@@ -102,6 +102,10 @@ def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
         raise ModelError(f"is damaged: {error}", where=where, cure="save the model again") from None
 
 
+#: Groups of layers that Keras exports under other names than those of their classes.
+_GROUPS = {"GroupQueryAttention": "grouped_query_attention"}
+
+
 class ArchiveWeights:
     """The weights of a model in an archive."""
 
@@ -160,7 +164,7 @@ def _numbered(model: ModelConfig) -> Iterator[tuple[Entry, str]]:
     """Every layer with the name of its group."""
     counts: dict[str, int] = {}
     for entry in model.entries:
-        name = snake_case(entry.class_name)
+        name = _GROUPS.get(entry.class_name, snake_case(entry.class_name))
         count = counts.get(name, 0)
         counts[name] = count + 1
         yield entry, f"{name}_{count}" if count else name

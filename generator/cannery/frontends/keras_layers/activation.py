@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+
 from cannery.errors import ModelError
 from cannery.frontends.keras_config import LayerConfig
 from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
 from cannery.frontends.keras_layers.functions import read_activation
 from cannery.ir.registry import Op
+from cannery.ir.tensor import DType
 from cannery.ops.elementwise.activations import (
     Clip,
     Elu,
@@ -19,8 +22,12 @@ from cannery.ops.elementwise.activations import (
     ReluGeneral,
     ThresholdedRelu,
 )
+from cannery.ops.logic.compare import Greater, Where
 from cannery.ops.movement.op import Reshape, Transpose
 from cannery.ops.softmax.op import Softmax
+
+#: What Keras puts in the place of scores that a mask leaves out.
+_FAR = -1e9
 
 
 def _plan(op: Op) -> LayerPlan:
@@ -103,11 +110,23 @@ def softmax(config: LayerConfig) -> LayerPlan:
         resolved = sorted({scope.axis(x, a) for a in axes})
         if not resolved:
             raise ModelError("softmax over no axis")
+        mask = scope.mask()
+        if mask is not None:
+            x = _without_masked(scope, x, mask)
         if len(resolved) == 1:
             return scope.node(Softmax(resolved[0]), [x])
         return _softmax_over(scope, x, resolved)
 
-    return LayerPlan(build)
+    return LayerPlan(build, reads_masks=True)
+
+
+def _without_masked(scope: Scope, x: str, mask: str) -> str:
+    """`x`, with a large negative number where the mask is false, or at most 0.5."""
+    scope.given.result_mask = scope.given.masks[0]
+    if scope.type(mask).dtype is not DType.BOOL:
+        half = scope.literal("half", np.asarray(0.5))
+        mask = scope.node(Greater(), [scope.to_float(mask), half], "mask")
+    return scope.node(Where(), [mask, x, scope.literal("far", np.asarray(_FAR))], "masked")
 
 
 def _softmax_over(scope: Scope, x: str, axes: list[int]) -> str:

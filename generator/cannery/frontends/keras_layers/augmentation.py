@@ -40,6 +40,7 @@ from cannery.ops.resize.op import Resize
     "RandomWidth",
     "RandomZoom",
     "Solarization",
+    inert=True,
 )
 def augmentation(config: LayerConfig) -> LayerPlan:
     """Returns its input, as floats.
@@ -108,32 +109,6 @@ def random_crop(config: LayerConfig) -> LayerPlan:
         return x
 
     return LayerPlan(build, trains_by_default=True)
-
-
-@layer("Resizing")
-def resizing(config: LayerConfig) -> LayerPlan:
-    """Returns images that already have its size, however it would interpolate others."""
-    size = (config.integer("height"), config.integer("width"))
-    first = config.channels_first()
-    # "gaussian" and "mitchellcubic" blur even images that they do not resize.
-    config.choice("interpolation", "bilinear", _INTERPOLATIONS)
-    config.ignore("crop_to_aspect_ratio", "pad_to_aspect_ratio", "antialias")
-    config.ignore("fill_mode", "fill_value")
-
-    def build(scope: Scope, inputs: Sequence[str]) -> str:
-        x = scope.to_float(scope.single(inputs))
-        found = _height_and_width(scope, x, first)
-        if found != size:
-            raise UnsupportedError(
-                f"it resizes {found} to {size}",
-                cure="give the network images of its size, or use UpSampling2D",
-            )
-        return x
-
-    return LayerPlan(build, trains_by_default=True)
-
-
-_INTERPOLATIONS = ("bilinear", "nearest", "bicubic", "area", "lanczos3", "lanczos5")
 
 
 def _height_and_width(scope: Scope, x: str, first: bool) -> tuple[int, ...]:

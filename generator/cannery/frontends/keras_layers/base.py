@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.json_values import mapping, text
+from cannery.frontends.keras_arguments import Arguments, Call
 from cannery.frontends.keras_config import LayerConfig
+from cannery.frontends.keras_layers.refused import REFUSED
 from cannery.ir.graph import Array, GraphBuilder
 from cannery.ir.registry import Op
-from cannery.ir.tensor import DType
+from cannery.ir.tensor import DType, TensorType
 from cannery.ops.movement.op import Cast, Transpose
 
 #: Names of a layer from the top of the model, `("outer", "inner")`; if a layer holds another one as
@@ -30,6 +32,27 @@ class WeightStore(Protocol):
 
     def read(self, path: LayerPath, variable: str, shapes: Sequence[tuple[int, ...]]) -> Array:
         """A float32 weight; ModelError unless it is stored with one of `shapes`."""
+
+
+#: A value's mask: called when a layer needs it, it makes the nodes, and returns their value.
+Mask = Callable[[], str]
+
+
+@dataclass
+class Given:
+    """What an application gets besides its inputs, and the mask that its results have.
+
+    `masks` are those of the inputs; of a layer that is called with one, that.
+    """
+
+    arguments: Arguments
+    masks: Sequence[Mask | None] = ()
+    result_mask: Mask | None = None
+
+
+def nothing_given() -> Given:
+    """A call with nothing but inputs."""
+    return Given(Arguments(Call((), {}), (), {}))
 
 
 class Scope:
@@ -45,9 +68,11 @@ class Scope:
         name: str,
         path: LayerPath,
         constants: dict[tuple[LayerPath, str], str],
+        given: Given | None = None,
     ) -> None:
         self.name = name
         self.path = path
+        self.given = given or nothing_given()
         self._builder = builder
         self._store = store
         self._constants = constants
@@ -73,6 +98,15 @@ class Scope:
     def rank(self, value: str) -> int:
         """The number of dimensions of a value, batch included."""
         return len(self.shape(value))
+
+    def type(self, value: str) -> TensorType:
+        """The type of a value."""
+        return self._builder.types[value]
+
+    def mask(self, index: int = 0) -> str | None:
+        """The mask of an input, by the name of its value; None if it has none."""
+        found = self.given.masks[index] if index < len(self.given.masks) else None
+        return None if found is None else found()
 
     def is_float(self, value: str) -> bool:
         """Whether a value is float32."""
@@ -107,6 +141,10 @@ class Scope:
             hint = "/".join((*self.path, label))
             self._constants[key] = self._builder.constant(hint, make())
         return self._constants[key]
+
+    def literal(self, label: str, array: NDArray[np.generic]) -> str:
+        """The constant `<name>/<label>`, of this application alone."""
+        return self._builder.constant(f"{self.name}/{label}", array)
 
     def stored(self, variable: str, shape: tuple[int, ...]) -> str:
         """The constant that is the stored weight itself."""
@@ -158,7 +196,10 @@ class LayerPlan:
     `weights` are its trainable variables and `state` the others, in the order in which Keras makes
     them. `children` are the layers with weights that it holds, by attribute, or by attributes
     joined with `/`. A `stateful` layer continues in each run from its last state. A layer that
-    `trains_by_default` treats calls that do not say so as training.
+    `trains_by_default` treats calls that do not say so as training. `signature` are the parameters
+    of its call, where it takes more than inputs; it reads them from `Scope.given`. `settings` are
+    arguments that all calls have. `reads_masks`: it asks for the masks of its inputs, so they may
+    have some.
     """
 
     build: Build
@@ -167,6 +208,9 @@ class LayerPlan:
     children: Mapping[str, KerasLayer] | None = None
     stateful: bool = False
     trains_by_default: bool = False
+    signature: tuple[str, ...] = ()
+    reads_masks: bool = False
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -195,10 +239,15 @@ ReadRank = Callable[[LayerConfig, int], LayerPlan]
 
 _LAYERS: dict[str, Read] = {}
 _ACTIVATIONS: set[str] = set()
+_INERT: set[str] = set()
 
 
-def layer(*class_names: str, activation: bool = False) -> Callable[[Read], Read]:
-    """Register a function for layers; `activation`: they may also be another layer's activation."""
+def layer(
+    *class_names: str, activation: bool = False, inert: bool = False
+) -> Callable[[Read], Read]:
+    """Register a function for layers; `activation`: they may also be another layer's activation,
+    `inert`: they do nothing unless a network is trained.
+    """
 
     def register(read: Read) -> Read:
         for class_name in class_names:
@@ -207,19 +256,23 @@ def layer(*class_names: str, activation: bool = False) -> Callable[[Read], Read]
             _LAYERS[class_name] = read
         if activation:
             _ACTIVATIONS.update(class_names)
+        if inert:
+            _INERT.update(class_names)
         return read
 
     return register
 
 
-def layer_by_rank(*patterns: str) -> Callable[[ReadRank], ReadRank]:
-    """Register a function for layers with one and with two spatial axes: `Conv{}D` for both."""
+def layer_by_rank(
+    *patterns: str, ranks: Sequence[int] = (1, 2, 3)
+) -> Callable[[ReadRank], ReadRank]:
+    """Register a function for layers with one to three spatial axes: `Conv{}D` for all of them."""
 
     def of_rank(read: ReadRank, rank: int) -> Read:
         return lambda config: read(config, rank)
 
     def register(read: ReadRank) -> ReadRank:
-        for rank in (1, 2):
+        for rank in ranks:
             layer(*(pattern.format(rank) for pattern in patterns))(of_rank(read, rank))
         return read
 
@@ -237,6 +290,12 @@ def layer_names() -> tuple[str, ...]:
     """The class names of all layers that can be imported, sorted."""
     _discover()
     return tuple(sorted(_LAYERS))
+
+
+def is_inert(class_name: str) -> bool:
+    """Whether layers of a class do nothing unless a network is trained."""
+    _discover()
+    return class_name in _INERT
 
 
 def is_activation(class_name: str) -> bool:
@@ -273,10 +332,14 @@ def held_layer(config: LayerConfig) -> KerasLayer:
 
 def _unsupported(class_name: str) -> UnsupportedError:
     """The error for a class without a reader; the same cure for several layers is given once."""
-    what = "this class is not supported"
-    cure = "use layers that `cannery list` names"
-    if class_name == "Lambda":
-        what = "it holds Python code, which is never executed"
-    elif class_name in ("TFOpLambda", "TensorFlowOpLayer", "SlicingOpLambda"):
-        cure = "use a layer instead of the operation, such as Add for x + y"
-    return UnsupportedError(what, cure=cure)
+    if class_name in ("TFOpLambda", "TensorFlowOpLayer", "SlicingOpLambda"):
+        return UnsupportedError(
+            "this class is not supported",
+            cure="use a layer instead of the operation, such as Add for x + y",
+        )
+    refused = REFUSED.get(class_name)
+    if refused is None:
+        return UnsupportedError(
+            "this class is not supported", cure="use layers that `cannery list` names"
+        )
+    return UnsupportedError(refused.reason, cure=refused.cure)

@@ -14,7 +14,10 @@ from cannery.frontends.keras_config import LayerConfig
 from cannery.frontends.keras_layers.base import KerasLayer, LayerPlan, Scope
 from cannery.frontends.keras_layers.functions import chain_of, read_activation, read_function
 from cannery.ir.numeric import F64, f64
+from cannery.ops.concat.op import Concat
+from cannery.ops.logic.compare import Where
 from cannery.ops.matmul.op import MatMul
+from cannery.ops.movement.op import Reshape, Slice
 from cannery.ops.recurrent.base import Activation, Recurrent
 from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 
@@ -22,6 +25,9 @@ from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 _GATES: dict[type[Recurrent], tuple[int, ...]] = {
     Lstm: (0, 3, 1, 2), Gru: (0, 1, 2), Rnn: (0,),
 }  # fmt: skip
+
+#: The most steps of a masked sequence.
+_MOST_STEPS = 128
 
 _PEEPHOLES = tuple(f"{gate}_gate_peephole_weights" for gate in ("input", "forget", "output"))
 
@@ -147,20 +153,85 @@ def run_cells(
     of the steps, and the states after the last one.
     """
     cell = directions[0].cell
-    features = scope.shape(x)[-1]
-    parts = [_weights(d, features) for d in directions]
-    product = [x, _constant(scope, label, "w", [p["w"] for p in parts], axis=1)]
-    product += [_constant(scope, label, "b", [p["b"] for p in parts], axis=0)] if cell.bias else []
-    inputs = [scope.node(MatMul(), product, f"{label}/projected".lstrip("/"))]
-    inputs.append(_constant(scope, label, "r", [p["r"][None] for p in parts], axis=0))
-    inputs += list(initial) or [""] * cell.states
-    if "q" in parts[0]:
-        inputs.append(_constant(scope, label, "q", [p["q"][None] for p in parts], axis=0))
+    product, recurrent, rest = _parts(scope, x, directions, label)
+    inputs = [product, recurrent, *(initial or [""] * cell.states), *rest]
     activations = tuple(a for d in directions for a in d.cell.activations)
     reverse = tuple(d.reverse for d in directions)
+    return scope.nodes(_operator(cell, activations, reverse), inputs, label)
+
+
+def _operator(
+    cell: Cell, activations: tuple[Activation, ...], reverse: tuple[bool, ...]
+) -> Recurrent:
     own: dict[str, Any] = {"linear_before_reset": cell.reset_after} if cell.kind is Gru else {}
-    op = cell.kind(cell.units, activations, reverse, returns=cell.kind.results, **own)
-    return scope.nodes(op, inputs, label)
+    return cell.kind(cell.units, activations, reverse, returns=cell.kind.results, **own)
+
+
+def _parts(
+    scope: Scope, x: str, directions: Sequence[Direction], label: str
+) -> tuple[str, str, list[str]]:
+    """The product of all inputs, the recurrent weights, and what comes after the states."""
+    parts = [_weights(d, scope.shape(x)[-1]) for d in directions]
+    product = [x, _constant(scope, label, "w", [p["w"] for p in parts], axis=1)]
+    if directions[0].cell.bias:
+        product.append(_constant(scope, label, "b", [p["b"] for p in parts], axis=0))
+    projected = scope.node(MatMul(), product, f"{label}/projected".lstrip("/"))
+    recurrent = _constant(scope, label, "r", [p["r"][None] for p in parts], axis=0)
+    if "q" not in parts[0]:
+        return projected, recurrent, []
+    return (
+        projected,
+        recurrent,
+        [_constant(scope, label, "q", [p["q"][None] for p in parts], axis=0)],
+    )
+
+
+@dataclass(frozen=True)
+class MaskedRun:
+    """What a cell makes of a masked sequence [N,T,units]: its output after the last step that it
+    ran, and its states.
+    """
+
+    sequence: str
+    last: str
+    states: tuple[str, ...]
+
+
+def run_masked(
+    scope: Scope, x: str, direction: Direction, mask: str, initial: Sequence[str], label: str
+) -> MaskedRun:
+    """A cell that keeps output and states where mask[N,T] is false: a node for each step."""
+    n, steps, _ = scope.shape(x)
+    if steps > _MOST_STEPS:
+        raise UnsupportedError(
+            f"it reads a mask over {steps} steps; at most {_MOST_STEPS} are supported",
+            cure="build the network without Masking and mask_zero=True",
+        )
+    cell, prefix = direction.cell, f"{label}/" if label else ""
+    product, recurrent, rest = _parts(scope, x, [direction], label)
+    op = _operator(cell, cell.activations, (False,))
+    zeros = scope.constant(f"{prefix}zeros", lambda: np.zeros((n, cell.units), np.float32))
+    states, output, found = tuple(initial) or (zeros,) * cell.states, zeros, {}
+    for k in reversed(range(steps)) if direction.reverse else range(steps):
+        at = f"{prefix}step{k}"
+        part = scope.node(_slice(scope.shape(product), k), [product], f"{at}/x")
+        on = scope.node(_slice((n, steps), k), [mask], f"{at}/mask")
+        _, *new = scope.nodes(op, [part, recurrent, *states, *rest], at)
+        output = scope.node(Where(), [on, new[0], output], f"{at}/output")
+        states = tuple(
+            scope.node(Where(), [on, after, before], f"{at}/state{i}")
+            for i, (after, before) in enumerate(zip(new, states, strict=True))
+        )
+        found[k] = scope.node(Reshape((n, 1, cell.units)), [output], f"{at}/y")
+    ordered = [found[k] for k in range(steps)]
+    sequence = scope.node(Concat(1), ordered, f"{prefix}sequence") if steps > 1 else ordered[0]
+    return MaskedRun(sequence, output, states)
+
+
+def _slice(shape: tuple[int, ...], step: int) -> Slice:
+    """One step of [N,T,..]."""
+    starts = (0, step, *(0 for _ in shape[2:]))
+    return Slice(starts, (shape[0], step + 1, *shape[2:]), (1,) * len(shape))
 
 
 def _constant(scope: Scope, label: str, name: str, parts: Sequence[F64], *, axis: int) -> str:

@@ -15,6 +15,7 @@ from cannery.frontends.keras_layers.functions import (
     read_activation,
 )
 from cannery.frontends.keras_layers.window import transpose_geometry, window_pads
+from cannery.frontends.volumes import conv_3d, conv_transpose_3d
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
 
@@ -99,8 +100,12 @@ def conv(config: LayerConfig, rank: int) -> LayerPlan:
         if channels % groups or filters % groups:
             raise ModelError(f"{groups} groups do not divide {channels} inputs, {filters} filters")
         kernel = scope.stored("kernel", (*window.kernel, channels // groups, filters))
+        op = _conv(window, scope, x, groups)
+        if rank == 3:
+            bias = _biased(scope, [], window, filters)
+            return _leave(scope, conv_3d(scope, op, x, kernel, bias), window)
         operands = _biased(scope, [x, kernel], window, filters)
-        return _leave(scope, scope.node(_conv(window, scope, x, groups), operands), window)
+        return _leave(scope, scope.node(op, operands), window)
 
     return _plan(window, build, "kernel")
 
@@ -112,7 +117,7 @@ def _depthwise_kernel(scope: Scope, kernel: tuple[int, ...], channels: int, mult
     return scope.constant(label, lambda: scope.weight(label, stored).reshape(wanted))
 
 
-@layer_by_rank("DepthwiseConv{}D")
+@layer_by_rank("DepthwiseConv{}D", ranks=(1, 2))
 def depthwise_conv(config: LayerConfig, rank: int) -> LayerPlan:
     """x[N,*S,C], kernel[*K,C,m] -> y[N,*O,C*m]."""
     window = _read_window(config, rank, _paddings(rank))
@@ -129,7 +134,7 @@ def depthwise_conv(config: LayerConfig, rank: int) -> LayerPlan:
     return _plan(window, build, "depthwise_kernel")
 
 
-@layer_by_rank("SeparableConv{}D", "SeparableConvolution{}D")
+@layer_by_rank("SeparableConv{}D", "SeparableConvolution{}D", ranks=(1, 2))
 def separable_conv(config: LayerConfig, rank: int) -> LayerPlan:
     """A depthwise Conv `<layer>/depthwise`, then a pointwise one `<layer>/pointwise`."""
     window = _read_window(config, rank, _paddings(rank))
@@ -167,8 +172,11 @@ def conv_transpose(config: LayerConfig, rank: int) -> LayerPlan:
             window.padding, tuple(spatial), window.kernel, window.strides, window.dilations, extra
         )
         kernel = scope.stored("kernel", (*window.kernel, filters, channels))
-        operands = _biased(scope, [x, kernel], window, filters)
         op = ConvTranspose(window.strides, pads, window.dilations, extras)
+        if rank == 3:
+            bias = _biased(scope, [], window, filters)
+            return _leave(scope, conv_transpose_3d(scope, op, x, kernel, bias), window)
+        operands = _biased(scope, [x, kernel], window, filters)
         return _leave(scope, scope.node(op, operands), window)
 
     return _plan(window, build, "kernel")

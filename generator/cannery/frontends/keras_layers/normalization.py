@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from cannery.errors import ModelError
 from cannery.frontends.keras_config import LayerConfig
 from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
-from cannery.ops.elementwise.binary import Add, Div, Mul, Sub
+from cannery.ops.elementwise.binary import Add, Div, Max, Mul, Sub
 from cannery.ops.elementwise.unary import Sqrt, Square
 from cannery.ops.normalization.op import (
     BatchNormalization,
     GroupNormalization,
     LayerNormalization,
 )
-from cannery.ops.reduce.op import ReduceMean
+from cannery.ops.reduce.op import ReduceL2, ReduceMean
 
 _EPSILON = 1e-3
 
@@ -159,3 +159,45 @@ def group_normalization(config: LayerConfig) -> LayerPlan:
         return scope.node(op, [x, *operands])
 
     return LayerPlan(build, _affine_names(scale, center))
+
+
+@layer("RMSNormalization")
+def rms_normalization(config: LayerConfig) -> LayerPlan:
+    """Quotients x / sqrt(mean square + epsilon) along axes, times a stored scale."""
+    axes = config.axes("axis", (-1,))
+    epsilon = config.number("epsilon", 1e-6)
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.to_float(scope.single(inputs))
+        resolved = tuple(sorted({scope.axis(x, a) for a in axes}))
+        shape = scope.shape(x)
+        wide = tuple(d if k in resolved else 1 for k, d in enumerate(shape))
+        stored = tuple(shape[a] for a in resolved)
+        scale = scope.constant("scale", lambda: scope.weight("scale", stored).reshape(wide))
+        small = scope.constant("epsilon", lambda: np.float32(epsilon).reshape(()))
+        squares = scope.node(Square(), [x], "squares")
+        mean = scope.node(ReduceMean(resolved, keepdims=True), [squares], "mean")
+        size = scope.node(Sqrt(), [scope.node(Add(), [mean, small], "stabilised")], "size")
+        return scope.node(Mul(), [scope.node(Div(), [x, size], "scaled"), scale])
+
+    return LayerPlan(build, ("scale",))
+
+
+#: Least length by which UnitNormalization divides, in Keras 2 and 3.
+_LEAST_LENGTH = (1e-6, 1e-12)
+
+
+@layer("UnitNormalization")
+def unit_normalization(config: LayerConfig) -> LayerPlan:
+    """To length 1 along axes."""
+    axes = config.axes("axis", (-1,))
+    least = _LEAST_LENGTH[config.version.is_3]
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.to_float(scope.single(inputs))
+        resolved = tuple(sorted({scope.axis(x, a) for a in axes}))
+        bound = scope.constant("least", lambda: np.float32(least).reshape(()))
+        length = scope.node(ReduceL2(resolved, keepdims=True), [x], "length")
+        return scope.node(Div(), [x, scope.node(Max(), [length, bound], "bounded")])
+
+    return LayerPlan(build)

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from cannery.errors import ModelError
 from cannery.frontends.keras_config import LayerConfig
 from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer
-from cannery.ops.elementwise.binary import Add, Mul
+from cannery.ops.elementwise.binary import Add, Div, Mul, Sub
+from cannery.ops.logic.compare import Equal, Where
+from cannery.ops.reduce.op import ReduceMax, ReduceMin
 
 #: Least standard deviation that Normalization divides by.
 _EPSILON = 1e-7
@@ -52,6 +54,40 @@ def rescaling(config: LayerConfig) -> LayerPlan:
         return _affine(scope, x, [(Mul, "scale", scale), (Add, "offset", offset)])
 
     return LayerPlan(build)
+
+
+@layer("AutoContrast")
+def auto_contrast(config: LayerConfig) -> LayerPlan:
+    """Each channel of each image from its least to its greatest number, as the whole range."""
+    bounds = config.array("value_range") if config.has("value_range") else np.asarray([0, 255])
+    if bounds.shape != (2,):
+        raise ModelError("value_range must be two numbers", where=f"layer {config.name!r}")
+    low, high = bounds
+    config.ignore("data_format")
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.to_float(scope.single(inputs))
+        if scope.rank(x) != 4:
+            raise ModelError(f"its input has shape {scope.shape(x)}, expected images")
+        least = scope.node(ReduceMin((1, 2), keepdims=True), [x], "least")
+        most = scope.node(ReduceMax((1, 2), keepdims=True), [x], "most")
+        share = scope.node(
+            Div(),
+            [
+                scope.node(Sub(), [x, least], "above"),
+                scope.node(Sub(), [most, least], "contrast"),
+            ],
+            "share",
+        )
+        steps: list[tuple[type[Add] | type[Mul], str, _Numbers]] = [
+            (Mul, "scale", np.asarray(high - low)),
+            (Add, "offset", np.asarray(low)),
+        ]
+        y = _affine(scope.under("range"), share, steps)
+        flat = scope.node(Equal(), [most, least], "flat")
+        return scope.node(Where(), [flat, x, y])
+
+    return LayerPlan(build, trains_by_default=True)
 
 
 @layer("Normalization")

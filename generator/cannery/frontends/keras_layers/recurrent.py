@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.json_values import mapping, text
 from cannery.frontends.keras_config import LayerConfig
-from cannery.frontends.keras_layers.base import KerasLayer, LayerPlan, Scope, held_layer, layer
+from cannery.frontends.keras_layers.base import (
+    KerasLayer,
+    LayerPlan,
+    Mask,
+    Scope,
+    held_layer,
+    layer,
+)
 from cannery.frontends.keras_layers.cells import (
     Cell,
     Direction,
@@ -18,9 +25,11 @@ from cannery.frontends.keras_layers.cells import (
     read_cell,
     read_cells,
     run_cells,
+    run_masked,
 )
 from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise.binary import Add, Mul
+from cannery.ops.logic.compare import Where
 from cannery.ops.movement.op import Reshape, Slice
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.recurrent.op import Gru, Lstm, Rnn
@@ -33,13 +42,17 @@ _ANY_RANK = frozenset("Dense Activation ReLU LeakyReLU ELU ThresholdedReLU Dropo
 
 @dataclass(frozen=True)
 class RecurrentLoop:
-    """A recurrent layer: its cells from the first to the last, each with its attribute."""
+    """A recurrent layer: its cells from the first to the last, each with its attribute.
+
+    `zeros`: in steps that a mask leaves out, its sequence is 0.
+    """
 
     cells: tuple[tuple[Cell, str], ...]
     backwards: bool
     sequences: bool
     state: bool
     stateful: bool
+    zeros: bool = False
 
     @property
     def states(self) -> int:
@@ -48,7 +61,7 @@ class RecurrentLoop:
 
 def _read_loop(config: LayerConfig) -> RecurrentLoop:
     """The contents of a config of LSTM, GRU, SimpleRNN or RNN."""
-    config.ignore("unroll", "zero_output_for_mask")
+    config.ignore("unroll")
     if config.class_name in _LAYERS:
         cells = [(read_cell(config, _LAYERS[config.class_name]), "cell")]
     else:
@@ -56,6 +69,7 @@ def _read_loop(config: LayerConfig) -> RecurrentLoop:
     return RecurrentLoop(
         tuple(cells), config.flag("go_backwards", False), config.flag("return_sequences", False),
         config.flag("return_state", False), config.flag("stateful", False),
+        config.flag("zero_output_for_mask", False),
     )  # fmt: skip
 
 
@@ -70,23 +84,39 @@ def recurrent(config: LayerConfig) -> LayerPlan:
 
     def build(scope: Scope, inputs: Sequence[str]) -> str | list[str]:
         x, initial = _operands(scope, inputs, loop.states)
+        original = _without_implicit_mask(scope, inputs, config)
         y, states = _run(scope, loop, x, initial)
+        if loop.sequences:
+            scope.given.result_mask = original
         if loop.backwards and loop.sequences:
             y = _flipped(scope, y, "flipped")
         return [y, *states] if loop.state else y
 
     children = _children(loop, trainable=config.trainable)
-    return LayerPlan(build, children=children, stateful=loop.stateful)
+    return LayerPlan(build, children=children, stateful=loop.stateful, reads_masks=True)
 
 
 def _operands(scope: Scope, inputs: Sequence[str], states: int) -> tuple[str, list[str]]:
     """The sequence and the initial states, if there are any."""
+    if not inputs:
+        raise ModelError("has no inputs")
     x, *initial = [scope.to_float(value) for value in inputs]
     if scope.rank(x) != 3:
         raise ModelError(f"its input has shape {scope.shape(x)}, expected steps and features")
     if initial and len(initial) != states:
         raise ModelError(f"has {len(initial)} initial states, expected {states}")
     return x, initial
+
+
+def _without_implicit_mask(scope: Scope, inputs: Sequence[str], config: LayerConfig) -> Mask | None:
+    """The mask of the sequence. Keras 3 does not use it in calls with initial states, unless it is
+    an argument of the call.
+    """
+    given = scope.given
+    found = given.masks[0] if given.masks else None
+    if config.version.is_3 and len(inputs) > 1 and len(given.masks) == len(inputs):
+        given.masks = ()
+    return found
 
 
 def _run(
@@ -97,17 +127,38 @@ def _run(
     `side` names the Bidirectional layer's attribute that holds the cells.
     """
     found: list[str] = []
-    given = list(initial)
+    given, mask = list(initial), scope.mask()
     for number, (cell, at) in enumerate(loop.cells):
         part = f"{side}/cell{number}".lstrip("/") if len(loop.cells) > 1 else side
         path = f"{side}_layer/{at}" if side else at
         direction = Direction(scope.under(path, attribute=path), cell, loop.backwards)
         own, given = given[: cell.states], given[cell.states :]
+        if mask is not None:
+            run = run_masked(scope, x, direction, mask, own, part)
+            x, last = run.sequence, run.last
+            found += run.states
+            continue
         x, *states = run_cells(scope, x, [direction], own, part)
         found += states
+    if mask is not None:
+        return _left_out(scope, x if loop.sequences else last, mask, loop, side), found
     if loop.sequences:
         return x, found
     return found[-loop.cells[-1][0].states], found
+
+
+def _left_out(scope: Scope, y: str, mask: str, loop: RecurrentLoop, side: str) -> str:
+    """A masked result: with `zeros`, 0 where the mask leaves steps out."""
+    if not loop.zeros:
+        return y
+    n, steps = scope.shape(mask)
+    label = f"{side}/kept".lstrip("/")
+    if loop.sequences:
+        wide = scope.node(Reshape((n, steps, 1)), [mask], f"{label}_mask")
+    else:
+        at = 0 if loop.backwards else steps - 1
+        wide = scope.node(Slice((0, at), (n, at + 1), (1, 1)), [mask], f"{label}_mask")
+    return scope.node(Where(), [wide, y, scope.literal(f"{label}_zero", np.zeros(()))], label)
 
 
 def _flipped(scope: Scope, x: str, label: str) -> str:
@@ -135,9 +186,12 @@ def bidirectional(config: LayerConfig) -> LayerPlan:
 
     def build(scope: Scope, inputs: Sequence[str]) -> str | list[str]:
         count = forward.states
+        original = _without_implicit_mask(scope, inputs, config)
         x, initial = _operands(scope, inputs, 2 * count)
         both = (initial[:count], initial[count:])
-        if _joins(forward, backward):
+        if forward.sequences:
+            scope.given.result_mask = original
+        if scope.mask() is None and _joins(forward, backward):
             ys, states = _run_both(scope, (forward, backward), x, both)
         else:
             ys, states = _run_apart(scope, (forward, backward), x, both)
@@ -150,7 +204,8 @@ def bidirectional(config: LayerConfig) -> LayerPlan:
         for side, loop in (("forward", forward), ("backward", backward))
         for at, child in _children(loop, trainable=config.trainable).items()
     }
-    return LayerPlan(build, children=children, stateful=forward.stateful or backward.stateful)
+    stateful = forward.stateful or backward.stateful
+    return LayerPlan(build, children=children, stateful=stateful, reads_masks=True)
 
 
 def _wrapped_loop(config: LayerConfig, value: object, *, opposite: bool = False) -> RecurrentLoop:
@@ -166,7 +221,7 @@ def _wrapped_loop(config: LayerConfig, value: object, *, opposite: bool = False)
     loop = _read_loop(inner)
     inner.check_all_read()
     backwards = loop.backwards != opposite
-    return RecurrentLoop(loop.cells, backwards, loop.sequences, loop.state, loop.stateful)
+    return replace(loop, backwards=backwards)
 
 
 def _joins(forward: RecurrentLoop, backward: RecurrentLoop) -> bool:

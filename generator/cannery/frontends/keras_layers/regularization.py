@@ -18,6 +18,7 @@ from cannery.frontends.keras_layers.base import LayerPlan, Scope, held_layer, la
     "GaussianNoise",
     "ActivityRegularization",
     "Identity",
+    inert=True,
 )
 def training_only(config: LayerConfig) -> LayerPlan:
     """Returns its input."""

@@ -8,13 +8,12 @@ from math import prod
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.keras_config import LayerConfig
 from cannery.frontends.keras_layers.base import LayerPlan, Scope, layer, layer_by_rank
+from cannery.frontends.keras_layers.resizing import FILTERS, filtered
 from cannery.frontends.keras_layers.window import check_rank
 from cannery.frontends.keras_version import KerasVersion
 from cannery.ops.movement.op import Expand, Pad, Reshape, Slice, Transpose
-from cannery.ops.resize.interpolate import Interpolate
 from cannery.ops.resize.op import Resize
-from cannery.ops.resize.positions import MOST_OUTPUTS, ResizedAxis
-from cannery.ops.resize.tables import Filter, axis_table
+from cannery.ops.resize.tables import Filter
 
 
 @layer("Flatten")
@@ -168,12 +167,30 @@ def up_sampling_1d(config: LayerConfig) -> LayerPlan:
     return _plan_up_sampling(size, False, "nearest", "asymmetric", "floor")
 
 
-#: What TensorFlow computes: its bicubic takes weights from a table of 1024 steps.
-_FILTERS = {
-    "bicubic": Filter("cubic", 2, -0.5, exclude_outside=True, steps=1024),
-    "lanczos3": Filter("lanczos", 3, exclude_outside=True),
-    "lanczos5": Filter("lanczos", 5, exclude_outside=True),
-}
+@layer("UpSampling3D")
+def up_sampling_3d(config: LayerConfig) -> LayerPlan:
+    """Each element repeated: within images, then the images."""
+    depth, *size = config.integers("size", 3, (2, 2, 2))
+    first = config.channels_first()
+
+    def build(scope: Scope, inputs: Sequence[str]) -> str:
+        x = scope.channels_last(scope.to_float(scope.single(inputs)), first)
+        n, d, h, w, c = _five(scope.shape(x))
+        images = scope.node(Reshape((n * d, h, w, c)), [x], "images")
+        sizes = (h * size[0], w * size[1])
+        larger = scope.node(Resize("nearest", sizes, "asymmetric", "floor"), [images], "larger")
+        wide = scope.node(Reshape((n, d, 1, prod(sizes) * c)), [larger], "single")
+        copies = scope.node(Expand((n, d, depth, prod(sizes) * c)), [wide], "copies")
+        y = scope.node(Reshape((n, d * depth, *sizes, c)), [copies], "" if not first else "volume")
+        return scope.channels_back(y, first)
+
+    return LayerPlan(build)
+
+
+def _five(shape: tuple[int, ...]) -> tuple[int, int, int, int, int]:
+    check_rank(shape[1:-1], 3)
+    n, d, h, w, c = shape
+    return n, d, h, w, c
 
 
 @layer("UpSampling2D")
@@ -181,11 +198,11 @@ def up_sampling_2d(config: LayerConfig) -> LayerPlan:
     """Each element repeated, or interpolated."""
     size = config.integers("size", 2, (2, 2))
     first = config.channels_first()
-    mode = config.choice("interpolation", "nearest", ("nearest", "bilinear", *_FILTERS))
+    mode = config.choice("interpolation", "nearest", ("nearest", "bilinear", *FILTERS))
     if mode == "nearest":
         return _plan_up_sampling(size, first, mode, "asymmetric", "floor")
-    if mode in _FILTERS:
-        return _plan_filtering(size, first, _FILTERS[mode])
+    if mode in FILTERS:
+        return _plan_filtering(size, first, FILTERS[mode])
     coordinate = _bilinear_coordinate(config.version)
     return _plan_up_sampling(size, first, "linear", coordinate, "floor")
 
@@ -196,23 +213,10 @@ def _plan_filtering(size: tuple[int, ...], first: bool, how: Filter) -> LayerPla
         check_rank(scope.shape(x)[1:-1], len(size))
         for k, factor in enumerate(size, 1):
             if factor > 1:
-                x = _filtered(scope, x, k, factor, how)
+                x = filtered(scope, x, k, scope.shape(x)[k] * factor, how)
         return scope.channels_back(x, first)
 
     return LayerPlan(build)
-
-
-def _filtered(scope: Scope, x: str, k: int, factor: int, how: Filter) -> str:
-    """The value with axis k `factor` times as long."""
-    size = scope.shape(x)[k]
-    if size * factor > MOST_OUTPUTS:
-        raise UnsupportedError(f"an axis of {size * factor} elements, more than {MOST_OUTPUTS}")
-    table = axis_table(how, ResizedAxis("half_pixel", size, size * factor))
-    names = [
-        scope.constant(f"places{k}_{size}", lambda: table.places),
-        scope.constant(f"weights{k}_{size}", lambda: table.weights),
-    ]
-    return scope.node(Interpolate(k), [x, *names], f"axis{k}")
 
 
 def _bilinear_coordinate(version: KerasVersion) -> str:

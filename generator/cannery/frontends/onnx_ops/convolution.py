@@ -8,7 +8,7 @@ from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx_ops.arithmetic import window_pads
 from cannery.frontends.onnx_ops.base import Scope, operator
 from cannery.frontends.onnx_ops.values import Value, channels_last
-from cannery.frontends.onnx_ops.volumes import conv_3d
+from cannery.frontends.volumes import conv_3d, conv_transpose_3d
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.window import Pads, extent
@@ -91,6 +91,8 @@ def conv_transpose(scope: Scope) -> Value:
     group = scope.integer("group", 1)
     op = ConvTranspose(window.strides, pads, window.dilations, extra, group)
     weight = spatial_first(scope, w)
+    if len(window.kernel) == 3:
+        return first(scope, conv_transpose_3d(scope, op, scope.last(x), weight, _bias(scope)))
     return first(scope, scope.node(op, [scope.last(x), weight, *_bias(scope)]))
 
 

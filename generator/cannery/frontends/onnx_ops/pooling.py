@@ -16,7 +16,7 @@ from cannery.frontends.onnx_ops.elementwise import apply, combined
 from cannery.frontends.onnx_ops.movement import as_type
 from cannery.frontends.onnx_ops.reduction import reduced
 from cannery.frontends.onnx_ops.values import Constant, Value, filled
-from cannery.frontends.onnx_ops.volumes import Window, pool_3d
+from cannery.frontends.volumes import Window, pool_3d
 from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.average_pool.op import AveragePool
