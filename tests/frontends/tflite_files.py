@@ -142,9 +142,13 @@ def _numbers(b: Any, values: Sequence[Any], dtype: type[Any] = np.int32) -> int:
 
 
 def _table(b: Any, kind: str, fields: Mapping[str, Any]) -> int:
-    """A table; vectors of integers are made before it."""
+    """A table; vectors of integers and texts are made before it."""
     made = {
-        name: _numbers(b, value) if isinstance(value, list | tuple) else value
+        name: _numbers(b, value)
+        if isinstance(value, list | tuple)
+        else b.CreateString(value)
+        if isinstance(value, str)
+        else value
         for name, value in fields.items()
     }
     getattr(tflite, f"{kind}Start")(b)
@@ -253,3 +257,20 @@ def by_litert(
         interpreter.set_tensor(detail["index"], inputs[detail["name"]])
     interpreter.invoke()
     return [np.array(interpreter.get_tensor(d["index"])) for d in interpreter.get_output_details()]
+
+
+def runs_of_litert(data: bytes, runs: Sequence[Mapping[str, NDArray[Any]]]) -> list[NDArray[Any]]:
+    """The first output of each of several runs of one interpreter, which keeps its variables."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    interpreter = Interpreter(
+        model_content=data, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
+    )
+    interpreter.allocate_tensors()
+    found = []
+    for inputs in runs:
+        for detail in interpreter.get_input_details():
+            interpreter.set_tensor(detail["index"], inputs[detail["name"]])
+        interpreter.invoke()
+        found.append(np.array(interpreter.get_tensor(interpreter.get_output_details()[0]["index"])))
+    return found

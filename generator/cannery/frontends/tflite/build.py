@@ -13,16 +13,18 @@ from cannery.frontends.onnx_model import OnnxInput
 from cannery.frontends.onnx_sizes import Sizes
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.tflite.model import Operator, Subgraph, Tensor, TfliteModel
-from cannery.frontends.tflite.scope import Scope, find_operator
+from cannery.frontends.tflite.scope import (
+    DTYPES,
+    HANDLE,
+    Scope,
+    Shared,
+    find_operator,
+    type_of,
+)
+from cannery.frontends.tflite.variables import Variables
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
 from cannery.ir.graph import Graph, GraphBuilder, Scale, free_name
 from cannery.ir.tensor import DType
-
-_DTYPES = {
-    "FLOAT32": DType.FLOAT32, "UINT8": DType.UINT8, "INT8": DType.INT8, "INT16": DType.INT16,
-    "INT32": DType.INT32, "INT64": DType.INT64, "BOOL": DType.BOOL, "UINT16": DType.UINT16,
-    "UINT32": DType.UINT32, "UINT64": DType.UINT64,
-}  # fmt: skip
 
 #: What to do about operators that are not supported.
 _INSTEAD = (
@@ -49,6 +51,8 @@ class _Importer:
         self._graph: Subgraph = model.graphs[0]
         self._options = options
         self._builder = GraphBuilder(self._graph.name or "model")
+        self._variables = Variables(self._builder)
+        self._shared = Shared(self._builder, self._variables, self._run_once)
         self._values: dict[int, str] = {}
         self._unknown: set[int] = set()
         self._problems: list[Problem] = []
@@ -69,13 +73,30 @@ class _Importer:
         if self._problems:
             raise UnsupportedLayersError(self._problems, instead=_INSTEAD)
         pairs = [(name, self._value(number)) for name, number in outputs]
-        graph = finish(self._builder, names, pairs, self._options)
-        return self._described(graph, [*numbers, *(number for _, number in outputs)])
+        states = self._variables
+        graph = finish(
+            self._builder, [*names, *states.inputs], [*pairs, *states.outputs], self._options
+        )
+        graph = self._described(graph, numbers, [number for _, number in outputs])
+        return states.in_graph(graph)
 
-    def _described(self, graph: Graph, numbers: Sequence[int]) -> Graph:
+    def _run_once(self, index: int) -> None:
+        """The graph of CALL_ONCE: all that it does is to give variables their first values."""
+        if not 0 < index < len(self._model.graphs):
+            raise ModelError(f"there is no graph {index} to be called")
+        outer = self._graph, self._values, self._unknown, self._shared
+        self._graph, self._values, self._unknown = self._model.graphs[index], {}, set()
+        self._shared = Shared(self._builder, self._variables, None)
+        for node in self._graph.operators:
+            self._apply(node)
+        self._graph, self._values, self._unknown, self._shared = outer
+
+    def _described(self, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Graph:
         """The graph with what the file says of itself, and what integers at its interface mean."""
         scales = {}
-        for name, number in zip((*graph.inputs, *graph.outputs), numbers, strict=True):
+        for name, number in (
+            *zip(graph.inputs, inputs, strict=False), *zip(graph.outputs, outputs, strict=False),
+        ):  # fmt: skip
             tensor = self._graph.tensors[number]
             stored = graph.types[name].dtype is not DType.FLOAT32
             if stored and tensor.is_quantised and tensor.scales and tensor.scales.single:
@@ -115,12 +136,12 @@ class _Importer:
         sizes = Sizes(given, self._options)
         for number, each in zip(numbers, given, strict=True):
             tensor, where = self._graph.tensors[number], f"input {each.name!r}"
-            if tensor.dtype not in _DTYPES:
+            if tensor.dtype not in DTYPES or tensor.dtype == "FLOAT16":
                 what = f"its elements are {tensor.dtype}, which is not supported"
                 raise UnsupportedError(what, where=where, cure="convert the network with floats")
             shape = sizes.shape(each)
             self._as_stored &= shape == tensor.shape
-            dtype = _DTYPES[tensor.dtype]
+            dtype = DTYPES[tensor.dtype]
             try:
                 value = declare_input(self._builder, each.name, shape, dtype, self._options)
             except CanneryError as error:
@@ -131,14 +152,14 @@ class _Importer:
     def _apply(self, node: Operator) -> None:
         """Compute the outputs of an operator, or record why that is impossible."""
         tensors = self._graph.tensors
-        label = tensors[node.outputs[0]].name if node.outputs else ""
+        label = tensors[node.outputs[0]].name if node.outputs else node.kind.lower()
         try:
             build = find_operator(node, tensors)
             if self._unknown & set(node.inputs):
                 self._unknown.update(node.outputs)
                 return
             inputs = ["" if k < 0 else self._value(k) for k in node.inputs]
-            scope = Scope(self._builder, node, tensors, inputs, label)
+            scope = Scope(self._shared, node, tensors, inputs, label)
             built = build(scope)
             scope.check_all_read()
             self._store(node, [built] if isinstance(built, str) else built)
@@ -162,8 +183,10 @@ class _Importer:
 
     def _check(self, tensor: Tensor, value: str) -> None:
         """Raises ModelError for a value that is not what the file declares."""
+        if value.startswith(HANDLE):
+            return
         type_ = self._builder.types[value]
-        dtype = _DTYPES.get("FLOAT32" if tensor.dtype == "FLOAT16" else tensor.dtype)
+        dtype = DTYPES.get(tensor.dtype)
         if type_.dtype is not dtype:
             what = f"computes {type_.dtype.value}, but {tensor.name!r} is {tensor.dtype}"
             raise ModelError(what)
@@ -182,8 +205,11 @@ class _Importer:
             tensor = self._graph.tensors[number]
             if tensor.data is not None:
                 array = tensor.data()
-            elif 0 in tensor.shape and tensor.dtype in _DTYPES:
-                array = np.zeros(tensor.shape, _DTYPES[tensor.dtype].numpy)
+            elif tensor.is_variable and self._graph is self._model.graphs[0]:
+                key = f"{HANDLE}{tensor.index}"
+                return self._variables.read(key, tensor.name, type_of(tensor))
+            elif 0 in tensor.shape and tensor.dtype in DTYPES:
+                array = np.zeros(tensor.shape, DTYPES[tensor.dtype].numpy)
             else:
                 raise ModelError(f"reads {tensor.name!r}, which nothing computes")
             self._values[number] = self._builder.constant(tensor.name, array)
@@ -191,10 +217,10 @@ class _Importer:
 
 
 def _needed(operators: Sequence[Operator], outputs: Sequence[int]) -> list[Operator]:
-    """The operators on which outputs depend, in order."""
+    """The operators on which outputs depend, and those without outputs, in order."""
     wanted, found = set(outputs), []
     for node in reversed(operators):
-        if wanted & set(node.outputs):
+        if wanted & set(node.outputs) or not node.outputs:
             found.append(node)
             wanted.update(node.inputs)
     return found[::-1]

@@ -15,26 +15,43 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.tflite.model import Operator, Tensor
+from cannery.frontends.tflite.variables import Variables
 from cannery.ir.graph import Array, GraphBuilder
-from cannery.ir.registry import Op
-from cannery.ir.tensor import DType
+from cannery.ir.registry import Elementwise, Op
+from cannery.ir.tensor import DType, TensorType
 from cannery.ops.elementwise import Clip, Relu, Tanh
 from cannery.ops.movement.op import Reshape
 
 #: Numbers of the activations that operators have, by the schema, and what they are.
-ACTIVATIONS: Mapping[int, tuple[Op, ...]] = {
+ACTIVATIONS: Mapping[int, tuple[Elementwise, ...]] = {
     0: (), 1: (Relu(),), 2: (Clip(-1.0, 1.0),), 3: (Clip(0.0, 6.0),), 4: (Tanh(),),
 }  # fmt: skip
+
+
+#: The beginning of values that are not tensors, but names of variables.
+HANDLE = "variable "
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all operators share: the graph being built, its variables, and how a graph of the file
+    that runs once is run; None within such a graph.
+    """
+
+    builder: GraphBuilder
+    variables: Variables
+    run_once: Callable[[int], None] | None
 
 
 class Scope:
     """One operator of a file: its options, inputs and outputs, and how to make nodes."""
 
     def __init__(
-        self, builder: GraphBuilder, operator: Operator, tensors: Sequence[Tensor],
+        self, shared: Shared, operator: Operator, tensors: Sequence[Tensor],
         inputs: Sequence[str], name: str,
     ) -> None:  # fmt: skip
-        self._builder = builder
+        self._shared = shared
+        self._builder = shared.builder
         self._operator = operator
         self._tensors = tensors
         self._inputs = inputs
@@ -71,6 +88,11 @@ class Scope:
         """An option that is a list of whole numbers; empty if it is absent."""
         value = self._option(name)
         return value if isinstance(value, tuple) else ()
+
+    def text(self, name: str) -> str:
+        """An option that is a text."""
+        value = self._option(name)
+        return value if isinstance(value, str) else ""
 
     def ignore(self, *names: str) -> None:
         """Options that do not matter."""
@@ -205,6 +227,67 @@ class Scope:
         for op in ACTIVATIONS[number]:
             value = self.node(op, [value], "activation")
         return value
+
+    # Variables
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether this operator is in a graph that runs once."""
+        return self._shared.run_once is None
+
+    def handle(self, container: str, name: str) -> str:
+        """The value that stands for a variable."""
+        return f"{HANDLE}{container}/{name}"
+
+    def run_once(self, index: int) -> None:
+        """Run another graph of the file, which initialises variables."""
+        assert self._shared.run_once is not None
+        self._shared.run_once(index)
+
+    def read(self, handle: str) -> str:
+        """What a variable holds now."""
+        if self.is_inner:
+            raise UnsupportedError("it reads a variable before the first run")
+        type_ = type_of(self.output)
+        return self._shared.variables.read(handle, _named(handle), type_)
+
+    def assign(self, handle: str, value: str) -> None:
+        """A variable holds this value from here on."""
+        if not self.is_inner:
+            self._shared.variables.assign(handle, _named(handle), value)
+            return
+        array = self.array(value)
+        if array is None:
+            raise UnsupportedError("it assigns what is not known before the first run")
+        self._shared.variables.begin(handle, array)
+
+    def keep(self, index: int, value: str) -> None:
+        """An input that is a variable holds this value from here on."""
+        tensor = self.tensor(index)
+        self._shared.variables.assign(f"{HANDLE}{tensor.index}", tensor.name, value)
+
+
+def _named(handle: str) -> str:
+    """The name of a variable, for the interface."""
+    if not handle.startswith(HANDLE):
+        raise ModelError("its input is not a variable")
+    return handle.removeprefix(HANDLE).strip("/") or "variable"
+
+
+#: Numpy's types by the schema's, as far as tensors may have them.
+DTYPES = {
+    "FLOAT32": DType.FLOAT32, "FLOAT16": DType.FLOAT32, "UINT8": DType.UINT8, "INT8": DType.INT8,
+    "INT16": DType.INT16, "INT32": DType.INT32, "INT64": DType.INT64, "BOOL": DType.BOOL,
+    "UINT16": DType.UINT16, "UINT32": DType.UINT32, "UINT64": DType.UINT64,
+}  # fmt: skip
+
+
+def type_of(tensor: Tensor) -> TensorType:
+    """The type that the file declares; raises UnsupportedError for other elements."""
+    dtype = DTYPES.get(tensor.dtype)
+    if dtype is None:
+        raise UnsupportedError(f"{tensor.name!r} is {tensor.dtype}, which is not supported")
+    return TensorType(tensor.shape, dtype)
 
 
 #: From an operator to the values of its outputs.

@@ -1,0 +1,203 @@
+"""Recurrent operators: LSTM, plain layers and SVDF. Their states go on from run to run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.tflite.scope import ACTIVATIONS, Scope, operator
+from cannery.ops.concat.op import Concat
+from cannery.ops.elementwise import Add, Mul, Sigmoid
+from cannery.ops.matmul.op import MatMul
+from cannery.ops.movement.op import Slice, Transpose
+from cannery.ops.recurrent.base import CELL, HIDDEN, SEQUENCE, Activation
+from cannery.ops.recurrent.op import Lstm, Rnn
+from cannery.ops.reduce.op import ReduceSum
+
+#: The gates of Cannery's LSTM, by the order i, f, c, o of weights in the file.
+_GATES = (0, 3, 1, 2)
+
+_F32 = NDArray[np.float32]
+
+
+class _Lstm:
+    """The parameters of one direction: inputs of an operator from `first` on.
+
+    Weights of the input and of the state for the gates i, f, c, o, peepholes of i, f, o, biases,
+    and a projection, which is not supported.
+    """
+
+    def __init__(self, scope: Scope, first: int) -> None:
+        if any(scope.has(first + k) for k in (15, 16)):
+            raise UnsupportedError("its projection is not supported")
+        self._scope = scope
+        self._first = first
+        self.cells = scope.shape(scope.input(first + 1))[0]
+        # Without weights of the input gate, that is 1 minus the forget gate.
+        self.coupled = not scope.has(first)
+
+    def _floats(self, index: int, shape: tuple[int, ...]) -> _F32:
+        found = self._scope.known(self._first + index, "a weight")
+        if found.shape != shape or found.dtype != np.float32:
+            raise ModelError(f"a weight is {found.dtype}{list(found.shape)}, not {list(shape)}")
+        return np.asarray(found, np.float32)
+
+    def _joined(self, first: int, shape: tuple[int, ...]) -> _F32:
+        """Weights of all gates in Cannery's order."""
+        found = [self._gate(first, k, shape) for k in range(4)]
+        return np.concatenate([found[k] for k in _GATES])
+
+    def _gate(self, first: int, k: int, shape: tuple[int, ...]) -> _F32:
+        """Of a gate; without one for the input, 1 - s(x) = s(-x) of the forget gate is it."""
+        if self.coupled and k == 0:
+            return -self._floats(first + 1, shape)
+        return self._floats(first + k, shape)
+
+    def arrays(self, width: int) -> tuple[_F32, _F32, _F32, _F32 | None]:
+        """w[I,4H], b[4H], r[1,H,4H] and peepholes[1,3H] of i, o, f."""
+        n = self.cells
+        w, r = self._joined(0, (n, width)), self._joined(4, (n, n))
+        peepholes: _F32 | None = None
+        if any(self._scope.has(self._first + k) for k in (8, 9, 10)):
+            peepholes = np.concatenate([self._gate(8, k, (n,)) for k in (0, 2, 1)])[None]
+        return w.T, self._joined(11, (n,)), r.T[None], peepholes
+
+
+def _check_lstm(scope: Scope) -> Activation:
+    """The activation of cells and outputs; raises UnsupportedError for options that Cannery has
+    not.
+    """
+    number = scope.integer("FusedActivationFunction")
+    if scope.number("CellClip") or scope.number("ProjClip"):
+        raise UnsupportedError("its clipping is not supported")
+    scope.ignore("AsymmetricQuantizeInputs")
+    return _activation(number)
+
+
+def _activation(number: int) -> Activation:
+    if number not in ACTIVATIONS:
+        raise UnsupportedError(f"its activation {number} is not supported")
+    return ACTIVATIONS[number]
+
+
+def _sequence(scope: Scope, time_major: bool) -> str:
+    """x[N,T,I]."""
+    x = scope.input(0)
+    if scope.rank(x) != 3:
+        raise ModelError(f"its input has the shape {scope.shape(x)}, expected samples and steps")
+    return scope.node(Transpose((1, 0, 2)), [x], "samples_first") if time_major else x
+
+
+def _run(
+    scope: Scope, x: str, layer: _Lstm, of_cell: Activation, states: tuple[int, int], label: str,
+    reverse: bool = False,
+) -> str:  # fmt: skip
+    """One direction; returns the sequence."""
+    w, b, r, peepholes = layer.arrays(scope.shape(x)[-1])
+    product = scope.node(
+        MatMul(), [x, scope.constant(f"{label}w", w), scope.constant(f"{label}b", b)],
+        f"{label}projected",
+    )  # fmt: skip
+    inputs = [product, scope.constant(f"{label}r", r), *(scope.input(k) for k in states)]
+    if peepholes is not None:
+        inputs.append(scope.constant(f"{label}peepholes", peepholes))
+    op = Lstm(
+        layer.cells, ((Sigmoid(),), of_cell, of_cell), (reverse,),
+        returns=(SEQUENCE, HIDDEN, CELL), coupled=layer.coupled,
+    )  # fmt: skip
+    y, hidden, cell = scope.nodes(op, inputs, label.rstrip("/"))
+    scope.keep(states[0], hidden)
+    scope.keep(states[1], cell)
+    return y
+
+
+@operator("UNIDIRECTIONAL_SEQUENCE_LSTM")
+def unidirectional_lstm(scope: Scope) -> str:
+    """x, 16 parameters and a projection, two states, and normalisations of gates."""
+    if any(scope.has(k) for k in range(20, 24)) or scope.flag("DiagonalRecurrentTensors"):
+        raise UnsupportedError("its normalisation, or its diagonal weights, are not supported")
+    of_cell = _check_lstm(scope)
+    major = scope.flag("TimeMajor")
+    y = _run(scope, _sequence(scope, major), _Lstm(scope, 1), of_cell, (18, 19), "")
+    return scope.node(Transpose((1, 0, 2)), [y], "steps_first") if major else y
+
+
+@operator("BIDIRECTIONAL_SEQUENCE_LSTM")
+def bidirectional_lstm(scope: Scope) -> list[str]:
+    """x, the parameters of both directions, four states, and a second input."""
+    if any(scope.has(k) for k in range(39, 48)):
+        raise UnsupportedError("its second input is not supported")
+    of_cell = _check_lstm(scope)
+    major = scope.flag("TimeMajor")
+    x = _sequence(scope, major)
+    both = [
+        _run(scope, x, _Lstm(scope, 1), of_cell, (35, 36), "forward/"),
+        _run(scope, x, _Lstm(scope, 18), of_cell, (37, 38), "backward/", reverse=True),
+    ]
+    if scope.flag("MergeOutputs"):
+        both = [scope.node(Concat(2), both, "joined")]
+    if major:
+        both = [scope.node(Transpose((1, 0, 2)), [y], "steps_first") for y in both]
+    return both
+
+
+@operator("UNIDIRECTIONAL_SEQUENCE_RNN", "RNN")
+def rnn(scope: Scope) -> str:
+    """x, w[H,I], r[H,H], bias[H], state[N,H]; RNN is one step."""
+    scope.ignore("AsymmetricQuantizeInputs")
+    single = scope.kind == "RNN"
+    major = False if single else scope.flag("TimeMajor")
+    x = scope.input(0)
+    x = scope.reshaped(x, (scope.shape(x)[0], 1, *scope.shape(x)[1:]), "step") if single else x
+    if scope.rank(x) != 3:
+        raise ModelError(f"its input has the shape {scope.shape(x)}")
+    x = scope.node(Transpose((1, 0, 2)), [x], "samples_first") if major else x
+    w = scope.node(Transpose((1, 0)), [scope.input(1)], "w")
+    r = np.asarray(scope.known(2, "its weights"))
+    if r.ndim != 2:
+        raise ModelError(f"its weights have the shape {r.shape}")
+    activation = _activation(scope.integer("FusedActivationFunction"))
+    product = scope.node(MatMul(), [x, w, scope.input(3)], "projected")
+    op = Rnn(r.shape[0], (activation,), returns=(SEQUENCE, HIDDEN))
+    y, hidden = scope.nodes(op, [product, scope.constant("r", r.T[None]), scope.input(4)])
+    scope.keep(4, hidden)
+    if single:
+        return scope.reshaped(y, (scope.shape(y)[0], scope.shape(y)[2]), "result")
+    return scope.node(Transpose((1, 0, 2)), [y], "steps_first") if major else y
+
+
+@operator("SVDF")
+def svdf(scope: Scope) -> str:
+    """x[N,I], features[F,I], weights of time[F,T], bias[F/rank]?, state[N,F*T].
+
+    The state moves by a step, and takes in the products with the features. Each filter is the sum
+    over time and over `rank` rows.
+    """
+    scope.ignore("AsymmetricQuantizeInputs")
+    x, times, rank = scope.input(0), scope.input(2), scope.integer("Rank")
+    n, (filters, steps) = scope.shape(x)[0], _matrix(scope, times)
+    if rank < 1 or filters % rank:
+        raise ModelError(f"a rank of {rank} for {filters} filters")
+    features = scope.node(Transpose((1, 0)), [scope.input(1)], "features")
+    product = scope.node(MatMul(), [x, features], "product")
+    newest = scope.reshaped(product, (n, filters, 1), "newest")
+    past = scope.reshaped(scope.input(4), (n, filters, steps), "past")
+    kept = scope.node(Slice((0, 0, 1), (n, filters, steps), (1, 1, 1)), [past], "kept")
+    state = scope.node(Concat(2), [kept, newest], "state") if steps > 1 else newest
+    scope.keep(4, scope.reshaped(state, (n, filters * steps), "next"))
+    weighted = scope.node(Mul(), [state, times], "weighted")
+    rows = scope.reshaped(weighted, (n, filters // rank, rank * steps), "rows")
+    y = scope.node(ReduceSum((2,)), [rows], "sum")
+    if scope.has(3):
+        y = scope.node(Add(), [y, scope.input(3)], "biased")
+    return scope.fused(y)
+
+
+def _matrix(scope: Scope, value: str) -> Sequence[int]:
+    shape = scope.shape(value)
+    if len(shape) != 2:
+        raise ModelError(f"its weights have the shape {shape}, expected two axes")
+    return shape
