@@ -432,7 +432,8 @@ def _check_variable_length(options: Options) -> None:
     }  # fmt: skip
     chosen = [flag for flag, on in others.items() if on]
     if options.variable_length and chosen:
+        steps = "leave it out: calls of _step (--block: _steps) take sequences of any length"
+        cure = steps if options.streaming else "leave out one of them"
         raise OptionError(
-            f"{chosen[0]} cannot be combined with it", where="--variable-length",
-            cure="leave out one of them",
-        )  # fmt: skip
+            f"{chosen[0]} cannot be combined with it", where="--variable-length", cure=cure
+        )

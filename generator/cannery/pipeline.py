@@ -20,7 +20,7 @@ from cannery.emit.source import Source
 from cannery.frontends import ImportOptions, load_graph
 from cannery.frontends.lengths import to_variable_length, with_times
 from cannery.frontends.peepholes import add_peepholes
-from cannery.frontends.streaming import declare_states, to_streaming
+from cannery.frontends.streaming import MOST_STEPS, declare_states, side_by_side, to_streaming
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.ir.verify import verify
@@ -67,6 +67,8 @@ def load_model(options: Options) -> Graph:
         graph = fold_constants(graph, keep=(DequantizeLinear,))
         verify(graph, after="fold_constants")
     if options.streaming:
+        if options.batch > 1 and min(options.block) <= MOST_STEPS:
+            graph = side_by_side(graph)
         graph = to_streaming(
             graph, options.block[0], options.latency, options.block, options.time_axis
         )

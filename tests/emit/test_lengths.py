@@ -186,6 +186,11 @@ def test_options_that_do_not_go_together(tmp_path: Path, other: dict[str, Any]) 
         make_options(tmp_path / "net.h5", {"variable_length": True, **other})
 
 
+def test_step_by_step_any_length_works(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"_steps.* take sequences of any length"):
+        make_options(tmp_path / "net.h5", {"variable_length": True, "streaming": True})
+
+
 MAIN = """
 #include "net.hpp"
 #include <string.h>

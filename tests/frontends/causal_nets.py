@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.frontends.streaming import to_streaming
+from cannery.frontends.streaming import side_by_side, to_streaming
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ops.average_pool.op import AveragePool
@@ -48,6 +48,9 @@ class Tame(Net):
 class Maker:
     """Grows a network from layers that a number chooses; `ahead`: some may need later steps."""
 
+    #: Sequences at once.
+    batch = 1
+
     def __init__(self, seed: int, *, ahead: bool, rates: bool = True) -> None:
         self.random = Random(seed)
         self.b = Tame(seed)
@@ -57,7 +60,7 @@ class Maker:
 
     def graph(self) -> Graph:
         """A chain of layers with branches, whose ends are outputs; the first one looks back."""
-        x = self.b.input("x", (1, STEPS, 3))
+        x = self.b.input("x", (self.batch, STEPS, 3))
         value = self.b.node(Conv((1,), ((1, 0),), (1,)), [x, self.b.weight(2, 3, 3)])
         for _ in range(self.random.randint(2, 6)):
             value = self.random.choice(self.layers())(value)
@@ -202,7 +205,7 @@ class Maker:
         length, channels = self.size(value)
         op = Conv((1,), ((2, 2),), (1,))
         found = self.b.node(op, [value, self.b.weight(3, channels, 2)])
-        return self.b.node(Slice((0, 0, 0), (1, length, 2), (1, 1, 1)), [found])
+        return self.b.node(Slice((0, 0, 0), (self.batch, length, 2), (1, 1, 1)), [found])
 
     def cumulative(self, value: str) -> str:
         return self.b.node(Tanh(), [self.b.node(CumSum(1), [value])])
@@ -222,7 +225,7 @@ class Maker:
         behind = self.random.choice((0, 1, 5, length - 1))
         ahead = self.random.choice((0, 2)) if self.ahead else 0
         q, k, v = (
-            self.b.node(Transpose(perm), [self.b.node(Reshape((1, length, 2, 2)), [
+            self.b.node(Transpose(perm), [self.b.node(Reshape((self.batch, length, 2, 2)), [
                 self.b.node(MatMul(), [value, self.b.weight(channels, 4)])
             ])]) for perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))
         )  # fmt: skip
@@ -234,7 +237,7 @@ class Maker:
         scores = self.b.node(Add(), [scores, self.b.constant("mask", mask)])
         mixed = self.b.node(MatMul(), [self.b.node(Softmax(3), [scores]), v])
         mixed = self.b.node(Transpose((0, 2, 1, 3)), [mixed])
-        return self.b.node(Reshape((1, length, 4)), [mixed])
+        return self.b.node(Reshape((self.batch, length, 4)), [mixed])
 
     def between(self, value: str) -> str:
         """Twice or three times as many elements, on lines between neighbours."""
@@ -260,6 +263,15 @@ class Maker:
         length, _ = self.size(value)
         op = Resize("nearest", (2 * length,), "asymmetric", "floor")
         return self.b.node(op, [value]) if length <= STEPS else self.conv(value)
+
+
+class VoiceMaker(Maker):
+    """Three sequences, side by side where windows are."""
+
+    batch = 3
+
+    def graph(self) -> Graph:
+        return side_by_side(super().graph())
 
 
 def call_by_call(graph: Graph, x: Array, block: int) -> list[list[Array]]:
@@ -322,7 +334,7 @@ def wanted_in(
                 parts[-1] = right
         elif due:
             ends = np.cumsum([shapes[k][1] for k in due])
-            made = np.full((1, ends[-1], *right.shape[2:]), np.nan)
+            made = np.full((len(right), ends[-1], *right.shape[2:]), np.nan)
             later = late * shapes[0][1] // (cuts[0] * every)
             length = min(right.shape[1], made.shape[1] - later)
             made[:, later : later + length] = right[:, :length]

@@ -159,3 +159,22 @@ def test_why_it_does_not(tmp_path: Path, name: str) -> None:
     with pytest.raises(UnsupportedError, match=why) as caught:
         load(tmp_path, made, streaming=True)
     assert str(caught.value).startswith("layer 'y")
+
+
+@pytest.mark.parametrize(("block", "rows"), [(1, True), (6, True), (24, False)])
+def test_several_sequences_at_once(tmp_path: Path, block: int, rows: bool) -> None:
+    """They lie side by side where the weights of a short call serve them all."""
+    nodes = [CONV, m.node("Tanh", ["c"], ["y"])]
+    weights = {"w": m.floats(C, C, 3, seed=9)}
+    path = m.write(tmp_path / "n.onnx", m.model(nodes, {"x": ["N", C, 48]}, weights=weights))
+    options = make_options(path, {"streaming": True, "batch": "3", "block": str(block)})
+    calls = load_model(options)
+    (state,) = calls.states
+    assert calls.types[state.input].shape == ((1, 2, 3, C) if rows else (3, 2, C))
+    x = np.random.default_rng(1).standard_normal((3, C, block))
+    found = evaluate(calls, {"x": x, state.input: np.zeros(calls.types[state.input].shape)})["y"]
+    for one, made in zip(x, found, strict=True):
+        padded = np.concatenate([np.zeros((C, 2)), one], 1)
+        taps = (np.einsum("oi,it->ot", weights["w"][:, :, k], padded[:, k : k + block])
+                for k in range(3))  # fmt: skip
+        np.testing.assert_allclose(made, np.tanh(sum(taps)), atol=1e-6)

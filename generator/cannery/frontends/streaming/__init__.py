@@ -2,5 +2,6 @@
 
 from cannery.frontends.streaming.states import declare_states
 from cannery.frontends.streaming.stepper import AUTO, to_streaming
+from cannery.frontends.streaming.voices import MOST_STEPS, side_by_side
 
-__all__ = ["AUTO", "declare_states", "to_streaming"]
+__all__ = ["AUTO", "MOST_STEPS", "declare_states", "side_by_side", "to_streaming"]

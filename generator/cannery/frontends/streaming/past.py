@@ -262,6 +262,7 @@ class Builder:
         def make() -> str:
             steps = np.arange(prod(shape), dtype=np.float32).reshape(shape)
             known = self.constant("index/steps", steps - np.float32(stream.delay))
+            self.settled.pop(self.clock(stream.every), None)
             return self.op(Add(), "index", self._first(stream), known)
 
         return self._once(("index", stream.delay, stream.count, stream.every, shape), make)
