@@ -27,6 +27,8 @@ _INPUT_DTYPES = (DType.FLOAT32, DType.UINT8)
 MAX_FILES = 64
 #: Most steps of a call, and most steps by which outputs are late: far beyond what is useful.
 MAX_BLOCK, MAX_BLOCKS, MAX_LATENCY = 2**16, 8, 2**20
+#: Most iterations of a loop, each of which becomes code.
+MAX_TRIPS = 10_000
 #: In place of the axis of time: the tensor has none.
 NO_TIME = "none"
 #: Types to which layers may be quantised.
@@ -106,6 +108,10 @@ def time_axes(texts: Sequence[str]) -> dict[str, int | str]:
             )
         found[name] = axis if axis == NO_TIME else int(axis)
     return found
+
+
+def trips(text: str) -> int:
+    return count(text, MAX_TRIPS)
 
 
 def files(text: str) -> int:

@@ -33,9 +33,9 @@ class Options:
     max|y - ref| / max|ref| per output, `max_lines` the lines of functions that can be cut,
     `max_size` the bytes of constants, in multiples of the model's, where no record chooses;
     `split` is the number of C files that the steps are spread over. `dims` fixes dimensions that
-    the model leaves open, `fixed` has inputs that are constants, `io_layout` is the order of image
-    tensors at the interface; `io_type` "raw" makes its floats the integers that a quantised network
-    computes with.
+    the model leaves open, `fixed` has inputs that are constants, `max_trips` limits loops,
+    `io_layout` is the order of image tensors at the interface; `io_type` "raw" makes its floats the
+    integers that a quantised network computes with.
     `input_dtype`, by tensor: a uint8 input is read as `scale * value + offset`, both for all
     channels or by channel. `reverse_channels` names inputs whose last channel comes first (BGR for
     a network of RGB). `input_view` names
@@ -82,6 +82,7 @@ class Options:
     parallel: bool = False
     openmp: bool = False
     fixed: Mapping[str, str] = field(default_factory=dict)
+    max_trips: int | None = None
     noise: str | None = None
     peepholes: Path | None = None
     shared: bool = False
@@ -201,6 +202,8 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              example="dense_3"),
         Spec("state", _MANY, "Input that carries an output of the previous run: part of the state.",
              parse.states, "IN=OUT", example="h_in=h_out"),
+        Spec("max_trips", _ONE, "Most iterations of loops whose end is known only at run time.",
+             parse.trips, "N", example="8"),
         Spec("noise", _ONE, "Where random numbers come from: seed, input or mean.", parse.noise,
              "FROM", example="seed"),
         Spec("peepholes", _ONE, "Peepholes of LSTM layers: a .npz file, one array per layer.",

@@ -126,6 +126,7 @@ def _import_options(options: Options) -> ImportOptions:
         streaming=options.streaming,
         noise=options.noise,
         fixed=options.fixed,
+        max_trips=options.max_trips,
     )
 
 

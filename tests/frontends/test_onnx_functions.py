@@ -13,7 +13,7 @@ pytest.importorskip("onnx")
 import onnx
 from onnx import TensorProto, helper
 
-from cannery.errors import CanneryError, ModelError, UnsupportedError
+from cannery.errors import CanneryError, ModelError
 from cannery.ir.evaluate import evaluate
 from frontends.onnx_models import assert_as_onnx, floats, load, model, node
 
@@ -113,9 +113,9 @@ def test_known_branches_are_taken(tmp_path: Path, condition: bool) -> None:
     assert_as_onnx(proto, load(tmp_path, proto))
 
 
-def test_other_branches_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="condition is computed at run time"):
-        load(tmp_path, branches(None))
+def test_branches_of_one_shape_are_chosen_at_run_time(tmp_path: Path) -> None:
+    proto = branches(None)
+    assert_as_onnx(proto, load(tmp_path, proto))
 
 
 def loop(trips: int) -> Any:

@@ -427,6 +427,29 @@ def residual(m: Maker) -> None:
     m.node(m.random.choice(["Relu", "Clip", "LeakyRelu"]), y)
 
 
+def choice(m: Maker) -> None:
+    """An If of branches with one shape; its condition is about an input, which is never NaN."""
+    x, dims, dtype = m.pick()
+    (most,) = m.node("ReduceMax", m.values[0][0], keepdims=m.count(0, 1))
+    (flag,) = m.node("Less", most, m.constant(np.float32(m.random.random())))
+    kinds = [m.random.choice(_UNARY) for _ in range(2)]
+    y = f"v{len(m.types)}_0"
+    branches = [
+        onnx.helper.make_graph(
+            [onnx.helper.make_node(kind, [x], [f"{y}_{k}"])], f"{y}_{k}", [],
+            [onnx.helper.make_tensor_value_info(f"{y}_{k}", dtype, dims)],
+        )
+        for k, kind in enumerate(kinds)
+    ]  # fmt: skip
+    m.nodes.append(
+        onnx.helper.make_node(
+            "If", [flag], [y], f"n{len(m.nodes)}", then_branch=branches[0], else_branch=branches[1]
+        )
+    )
+    m.types[y] = m.types[x]
+    m.values.append((y, dims, dtype))
+
+
 def few_numbers(m: Maker) -> None:
     """Quant and the like of QONNX, of which the package has no schema."""
     x, dims, dtype = m.pick()
@@ -473,7 +496,7 @@ BLOCKS: tuple[Callable[[Maker], None], ...] = (
     conv, conv, conv, conv_transpose, pool, pool, unary, unary, binary, binary, compare, dense,
     dense, product, normalise, softmax, transpose, reshape, concat, split, cut, pad, resize,
     rearrange, reduce, gather, index, repeat, recurrent, quantised, known, constants, unet,
-    residual, residual, drawing, few_numbers,
+    residual, residual, drawing, few_numbers, choice,
 )  # fmt: skip
 
 

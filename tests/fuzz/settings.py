@@ -26,7 +26,8 @@ _RARE: dict[str, tuple[Any, ...]] = {
     "offset": ("-1",), "reverse_channels": (("x",),), "dims": (("N=2",), ("T=3",)),
     "rename": (("x=other_name",), ("v1_0=b",)), "outputs": (("v1_0",), ("nowhere",)),
     "state": (("x=v1_0",),), "same_everywhere": (True,),
-    "fixed": (("x=0.5",), ("other=1",), ("other=true",)), "noise": ("seed", "input", "mean"),
+    "fixed": (("x=0.5",), ("other=1",), ("other=true",)), "max_trips": ("1", "3"),
+    "noise": ("seed", "input", "mean"),
     "isa": (("sse2", "avx2"), ("avx2", "nope")),
     "locked": (True,),
 }  # fmt: skip

@@ -43,6 +43,7 @@ class ModelOptions(TypedDict, total=False):
     shared: bool
     weights: StrPath
     set: Texts | Mapping[str, str | float | Sequence[float]]
+    max_trips: int
     noise: str
     peepholes: StrPath
     streaming: bool

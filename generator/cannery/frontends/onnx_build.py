@@ -10,7 +10,7 @@ from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedErr
 from cannery.frontends.fixed import constant_of, fixed_notes
 from cannery.frontends.interface import check_input_names, declare_input, finish
 from cannery.frontends.noise import Noise, NoNoiseError
-from cannery.frontends.onnx_control import CONTROL, NodePlace, follow
+from cannery.frontends.onnx_control import CONTROL, follow
 from cannery.frontends.onnx_declared import Parting, parting, require_declared
 from cannery.frontends.onnx_fold import (
     MAX_BYTES,
@@ -25,6 +25,7 @@ from cannery.frontends.onnx_functions import (
     standard_function,
 )
 from cannery.frontends.onnx_halves import half_notes
+from cannery.frontends.onnx_host import NodePlace
 from cannery.frontends.onnx_lists import LISTS, Lists, follow_list
 from cannery.frontends.onnx_microsoft import has_standard_form, standard_form
 from cannery.frontends.onnx_model import (
@@ -421,6 +422,15 @@ class _Importer:
     def add_weights(self, weights: Mapping[str, Callable[[], Array]]) -> None:
         """Initializers of a branch or body, by their new names."""
         self._weights.update(weights)
+
+    def is_read(self, name: str) -> bool:
+        """Whether a node or the network needs a tensor."""
+        return name in self._used
+
+    @property
+    def max_trips(self) -> int | None:
+        """The option MAX_TRIPS."""
+        return self._options.max_trips
 
     def give_up(self, node: OnnxNode, needed: Sequence[str]) -> bool:
         """Whether an input of a node is unsupported; then so are its outputs."""

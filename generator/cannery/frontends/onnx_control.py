@@ -1,85 +1,75 @@
-"""Unrolls branches and loops whose course is known when a model is read: If, Loop and Scan."""
+"""Unrolls branches and loops: If, Loop and Scan.
+
+Where their course is known only at run time, both branches are computed, and as many iterations as
+there may be: `onnx_choices.py` chooses.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.onnx_choices import FIXED, Choices
 from cannery.frontends.onnx_functions import MAX_INLINED, branch, local_name
+from cannery.frontends.onnx_host import Host, NodePlace
 from cannery.frontends.onnx_model import OnnxNode, Subgraph
 from cannery.frontends.onnx_ops.values import Computed, Constant, Value
-from cannery.ir.graph import Array
 
 #: Operators that run graphs.
 CONTROL = ("If", "Loop", "Scan")
 
+#: Most iterations of a loop that is given up at run time, without the option MAX_TRIPS.
+_MOST_TRIPS = 64
+
 #: Versions of operators whose axes are attributes.
 _AXES_ARE_ATTRIBUTES = 9
-
-#: The cure for what depends on an input.
-_FIXED = "if that depends on an input that does not change, fix it: --set INPUT=VALUE"
-
-
-@dataclass(frozen=True)
-class NodePlace:
-    """Where a node is, for messages, and how many calls enclose it."""
-
-    where: str
-    depth: int
-
-
-class Host(Protocol):
-    """What unrolling needs from the importer."""
-
-    def value(self, name: str, where: str) -> Value | None:
-        """A tensor by its name."""
-
-    def define(self, name: str, value: Constant) -> None:
-        """A known tensor."""
-
-    def add_weights(self, weights: Mapping[str, Callable[[], Array]]) -> None:
-        """Initializers by name."""
-
-    def prefix(self, label: str) -> str:
-        """The prefix of a body's names."""
-
-    def inline(
-        self,
-        node: OnnxNode,
-        nodes: Sequence[OnnxNode],
-        place: NodePlace,
-        wanted: Sequence[str] = (),
-    ) -> None:
-        """Compute the outputs of a node with other nodes."""
-
-    def give_up(self, node: OnnxNode, needed: Sequence[str]) -> bool:
-        """Whether an input of a node is unsupported."""
 
 
 def follow(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: NodePlace) -> None:
     """Compute the outputs of an If, Loop or Scan.
 
-    Raises UnsupportedError if its course depends on computed values, ModelError for a malformed
-    one.
+    Raises UnsupportedError if more than values depends on its course, and that is known only at run
+    time; ModelError for a malformed one.
     """
     if node.kind == "If":
-        name = "then_branch" if _known_flag(inputs[0] if inputs else None) else "else_branch"
-        nodes = _placed(host, node, name, {}, host.prefix(f"{node.label}/{name}"))
-        host.inline(node, nodes, place)
+        _if(host, node, inputs[0] if inputs else None, place)
     elif node.kind == "Loop":
         _loop(host, node, inputs, place)
     else:
         _scan(host, node, inputs, place)
 
 
-def _known_flag(value: Value | None) -> bool:
-    """A known condition. Raises UnsupportedError if it is computed."""
-    if not isinstance(value, Constant):
-        raise UnsupportedError("its condition is computed at run time", cure=_FIXED)
+def _if(host: Host, node: OnnxNode, condition: Value | None, place: NodePlace) -> None:
+    """The branch that is taken, or both, and a choice for each output."""
+    if condition is None:
+        raise ModelError("has no condition")
+    if isinstance(condition, Constant):
+        name = "then_branch" if _flag(condition) else "else_branch"
+        nodes = _placed(host, node, name, {}, host.prefix(f"{node.label}/{name}"))
+        host.inline(node, nodes, place)
+        return
+    needed = [k for k, name in enumerate(node.outputs) if name and host.is_read(name)]
+    choices = Choices(host, node, place, host.prefix(f"{node.label}/choice"))
+    flag = choices.flag(node.inputs[0])
+    results = []
+    for name in ("then_branch", "else_branch"):
+        prefix = host.prefix(f"{node.label}/{name}")
+        outputs = [f"{prefix}/#{k}" if k in needed else "" for k in range(len(node.outputs))]
+        inner = replace(node, outputs=tuple(outputs))
+        wanted = [output for output in outputs if output]
+        host.inline(inner, _placed(host, inner, name, {}, prefix), place, wanted)
+        if host.give_up(node, wanted):
+            return
+        results.append(outputs)
+    for k in needed:
+        choices.one_of(flag, results[0][k], results[1][k], node.outputs[k])
+
+
+def _flag(value: Constant) -> bool:
+    """A known condition."""
     return bool(value.array.reshape(-1)[:1].any())
 
 
@@ -99,25 +89,61 @@ def _placed(
     return branch(node, body, given, prefix)
 
 
-def _trips(inputs: Sequence[Value | None]) -> tuple[int, bool]:
-    """The most iterations of a loop, and whether it begins at all."""
+@dataclass
+class _Course:
+    """How a loop goes on: `going` is a known condition. `guard` is the name of one that is
+    computed, whose outcome decides whether an iteration counts; `count` that of their number.
+    """
+
+    most: int
+    going: bool
+    guard: str = ""
+    count: str = ""
+
+
+def _course(
+    choices: Choices, node: OnnxNode, inputs: Sequence[Value | None], limit: int | None
+) -> _Course:
+    """How a loop begins. Raises UnsupportedError if nothing limits it."""
     count, condition = (*inputs, None, None)[:2]
+    most, named = MAX_INLINED, ""
     if isinstance(count, Computed):
-        raise UnsupportedError("its number of iterations is computed at run time", cure=_FIXED)
-    trips = MAX_INLINED if count is None else int(count.array.reshape(-1)[0])
-    return min(trips, MAX_INLINED), condition is None or _known_flag(condition)
+        named = node.inputs[0]
+    elif count is not None:
+        most = min(int(count.array.reshape(-1)[0]), MAX_INLINED)
+    course = _Course(most, condition is None or isinstance(condition, Computed) or _flag(condition))
+    course.count = named
+    if isinstance(condition, Computed):
+        course.guard = choices.flag(node.inputs[1])
+    if named:
+        course.guard = choices.also(course.guard, choices.is_before(0, named))
+    _limit(course, limit)
+    return course
+
+
+def _limit(course: _Course, limit: int | None) -> None:
+    """Bound a loop whose end is computed. Raises UnsupportedError if nothing does."""
+    if not course.guard:
+        return
+    if limit is None and course.most > _MOST_TRIPS:
+        raise UnsupportedError(
+            "how often it repeats is known only at run time",
+            cure=f"say how often at most: --max-trips N; {FIXED}",
+        )
+    course.most = min(course.most, limit or _MOST_TRIPS)
 
 
 def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: NodePlace) -> None:
     """Iteration by iteration; collected values are joined."""
     body = _body(node, "body")
-    count, going = _trips(inputs)
+    choices = Choices(host, node, place, host.prefix(f"{node.label}/choice"))
+    course = _course(choices, node, inputs, host.max_trips)
     carried = list(node.inputs[2:])
     if len(body.inputs) != 2 + len(carried) or len(body.outputs) < 1 + len(carried):
         raise ModelError("has no body that fits its inputs")
     collected: list[list[str]] = [[] for _ in body.outputs[1 + len(carried) :]]
     turn = 0
-    while going and turn < count:
+    while course.going and turn < course.most:
         prefix = host.prefix(f"{node.label}/{turn}")
         index, condition = f"{prefix}/#turn", f"{prefix}/#condition"
         host.define(index, Constant(np.asarray(turn, np.int64), index))
@@ -125,13 +151,38 @@ def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Nod
         names = run_body(host, node, (index, condition, *carried), prefix, place)
         if host.give_up(node, names):
             return
-        carried = names[1 : 1 + len(carried)]
+        carried = _carried(choices, course, carried, names[1 : 1 + len(carried)])
         for found, name in zip(collected, names[1 + len(carried) :], strict=True):
             found.append(name)
-        going = _known_flag(host.value(names[0], place.where))
         turn += 1
+        _go_on(choices, course, names[0], turn, host.max_trips)
+    if course.guard and any(map(host.is_read, filter(None, node.outputs[len(carried) :]))):
+        raise UnsupportedError(
+            "it collects rows, and how many is known only at run time", cure=FIXED
+        )
     joins = [_Join(parts, 0) for parts in collected]
     _finish(host, node, carried, joins, place)
+
+
+def _carried(
+    choices: Choices, course: _Course, before: Sequence[str], after: Sequence[str]
+) -> list[str]:
+    """The values after an iteration, which may not have taken place."""
+    if not course.guard:
+        return list(after)
+    return [choices.one_of(course.guard, new, old) for old, new in zip(before, after, strict=True)]
+
+
+def _go_on(choices: Choices, course: _Course, name: str, turn: int, limit: int | None) -> None:
+    """Whether iteration `turn` takes place, given the condition that the one before returned."""
+    condition = choices.value(name)
+    if isinstance(condition, Constant):
+        course.going = _flag(condition)
+    else:
+        course.guard = choices.also(course.guard, choices.flag(name))
+        _limit(course, limit)
+    if course.count and course.going and turn < course.most:
+        course.guard = choices.also(course.guard, choices.is_before(turn, course.count))
 
 
 def run_body(

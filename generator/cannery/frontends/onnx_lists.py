@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx_control import Host, NodePlace, run_body, unary
+from cannery.frontends.onnx_control import run_body, unary
+from cannery.frontends.onnx_host import Host, NodePlace
 from cannery.frontends.onnx_model import OnnxNode
 from cannery.frontends.onnx_ops.values import Computed, Constant
 

@@ -29,7 +29,7 @@ class ImportOptions:
     dimensions that the file leaves open; unnamed ones are called `<input>.<axis>`. `streaming`: the
     network will run step by step, so an open number of steps does not matter. `noise` says where
     random numbers come from, see `frontends/noise.py`. `fixed` has inputs that are constants, as
-    texts: numbers by commas.
+    texts: numbers by commas. `max_trips` limits loops whose end is computed.
 
     Raises OptionError for values that fit no model.
     """
@@ -45,6 +45,7 @@ class ImportOptions:
     streaming: bool = False
     noise: str | None = None
     fixed: Mapping[str, str] = field(default_factory=dict)
+    max_trips: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("rename", "input_dtypes", "dims", "fixed"):
