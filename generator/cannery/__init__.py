@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cannery.api.load import load
     from cannery.api.net import Net
     from cannery.api.report import report
-    from cannery.api.torch import from_torch
+    from cannery.api.torch import export_torch, from_torch
     from cannery.api.tune import TuneResult, tune
     from cannery.api.verify import VerifyResult, verify
     from cannery.errors import CanneryError, CanneryWarning
@@ -45,6 +45,7 @@ _PLACES = {
     "VerifyResult": "api.verify",
     "compile": "api.compile",
     "evaluate": "api.evaluate",
+    "export_torch": "api.torch",
     "from_torch": "api.torch",
     "load": "api.load",
     "report": "api.report",
@@ -64,6 +65,7 @@ __all__ = [
     "__version__",
     "compile",
     "evaluate",
+    "export_torch",
     "from_torch",
     "load",
     "report",

@@ -80,3 +80,23 @@ def test_what_is_neither_a_module_nor_an_example(torch: Any) -> None:
     for example in (None, "x", (torch.zeros(1), "x")):
         with pytest.raises(OptionError, match=r"example: \w+ is not a tensor"):
             cannery.from_torch(torch.nn.ReLU(), example)
+
+
+@pytest.mark.parametrize("how", ["trace", "script", "program"])
+def test_torchscript_and_programs(torch: Any, how: str) -> None:
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU()).eval()
+    x = torch.randn(1, 3, 6, 5, generator=torch.Generator().manual_seed(1))
+    if how == "program":
+        pytest.importorskip("onnxscript")
+        given, example = torch.export.export(module, (x,)), None
+    else:
+        given = torch.jit.trace(module, x) if how == "trace" else torch.jit.script(module)
+        example = x
+    net = cannery.from_torch(given, example, isa="generic", name="net")
+    assert np.abs(net(x) - module(x).detach().numpy()).max() < 1e-6
+
+
+def test_bytes_for_other_functions(torch: Any, tmp_path: Any) -> None:
+    data = cannery.export_torch(torch.nn.Linear(3, 2), torch.zeros(1, 3))
+    cannery.compile(data, tmp_path / "out", name="net", target="generic")
+    assert (tmp_path / "out" / "net.h").is_file()

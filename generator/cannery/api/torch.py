@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def from_torch(
-    module: Any, example: Any, *, threads: int = 1, **options: Unpack[ModelOptions]
+    module: Any, example: Any = None, *, threads: int = 1, **options: Unpack[ModelOptions]
 ) -> Net:
     """The network of a PyTorch module, compiled for this machine and ready to be called.
 
@@ -29,7 +29,21 @@ def from_torch(
 
     `example` is an input, or a tuple of inputs, in the shape for which the network is made; with
     one sample in it, calls take any number. The module is exported in prediction mode (`eval`), and
-    stays unchanged. Options are those of `load`. Raises CanneryError.
+    stays unchanged. It may be TorchScript, or what `torch.export` returns, which needs no example.
+    Options are those of `load`. Raises CanneryError.
+    """
+    data = export_torch(module, example)
+    own = getattr(module, "original_name", type(module).__name__)
+    options.setdefault("name", make_identifier(own).lower())
+    return load(data, threads=threads, **options)
+
+
+def export_torch(module: Any, example: Any = None) -> bytes:
+    """A PyTorch module as the content of an ONNX file, which `compile`, `tune` and all others take.
+
+        cannery.compile(cannery.export_torch(module, torch.zeros(1, 3, 64, 64)), "out", name="net")
+
+    See `from_torch`. Raises CanneryError.
     """
     try:
         import torch
@@ -37,6 +51,8 @@ def from_torch(
         raise ToolchainError(
             f"PyTorch cannot be imported: {error}", where="from_torch", cure="pip install torch"
         ) from None
+    if isinstance(module, torch.export.ExportedProgram):
+        return _exported_program(torch, module)
     if not isinstance(module, torch.nn.Module):
         raise OptionError(
             f"{type(module).__name__} is not a torch.nn.Module", where="from_torch",
@@ -45,9 +61,27 @@ def from_torch(
     given = example if isinstance(example, tuple) else (example,)
     examples = tuple(_tensor(torch, x) for x in given)
     with _predicting(module), torch.no_grad():
-        data = _exported(torch, module, examples)
-    options.setdefault("name", make_identifier(type(module).__name__).lower())
-    return load(data, threads=threads, **options)
+        return _exported(torch, module, examples)
+
+
+def _exported_program(torch: Any, program: Any) -> bytes:
+    """A program of torch.export as the content of an ONNX file. Raises CanneryError."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = torch.onnx.export(program, (), dynamo=True, verbose=False)
+    except ImportError as error:
+        raise ToolchainError(
+            f"PyTorch's exporter lacks a package: {error}", where="from_torch",
+            cure="pip install onnx onnxscript",
+        ) from error  # fmt: skip
+    except Exception as error:
+        raise ModelError(
+            f"PyTorch cannot export it: {error}", where="ExportedProgram",
+            cure="try torch.onnx.export, and load the file that it writes",
+        ) from error  # fmt: skip
+    data: bytes = found.model_proto.SerializeToString()
+    return data
 
 
 def _tensor(torch: Any, given: Any) -> Any:
@@ -105,8 +139,12 @@ def _exported(torch: Any, module: Any, examples: Sequence[Any]) -> bytes:
 def _names(module: Any, count: int) -> list[str]:
     """The names of `forward`'s first arguments, as far as it has names for them."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    found = inspect.signature(module.forward).parameters.values()
-    names = [parameter.name for parameter in found if parameter.kind in kinds][:count]
+    schema = getattr(module.forward, "schema", None)  # TorchScript has no Python signature
+    if schema is not None:
+        names = [argument.name for argument in schema.arguments][1 : count + 1]
+    else:
+        found = inspect.signature(module.forward).parameters.values()
+        names = [parameter.name for parameter in found if parameter.kind in kinds][:count]
     return names if len(names) == count else []
 
 

@@ -27,6 +27,7 @@ _HEAD_BYTES = 4096
 #: Modules, asked in this order and imported only when asked.
 _READERS = (
     "cannery.frontends.keras_hdf5",
+    "cannery.frontends.torch_program",
     "cannery.frontends.keras_v3",
     "cannery.frontends.rtneural_file",
     "cannery.frontends.guitarml_file",

@@ -16,6 +16,7 @@ from cannery.errors import ModelError
 from cannery.frontends.archive_errors import ZIP_ERRORS
 
 _TORCH_TO_ONNX = 'torch.onnx.export(model, example, "m.onnx", dynamo=True)'
+_FROM_PYTHON = "cannery.from_torch(model, example)"
 _TF_TO_ONNX = "pip install tf2onnx tensorflow-cpu, then python -m tf2onnx.convert"
 _UNPACK = "unpack it, and name the model in it"
 _SOURCE = "export the original model as ONNX"
@@ -34,14 +35,16 @@ class Foreign(NamedTuple):
 
 _CHECKPOINT = Foreign(
     "a PyTorch checkpoint (torch.save): pickled Python, which is never executed",
-    f"in Python, load it into the model, then {_TORCH_TO_ONNX}",
+    'in Python: model.load_state_dict(torch.load("FILE", weights_only=True)), model.eval(), then '
+    f"{_TORCH_TO_ONNX} or {_FROM_PYTHON}",
 )
 _TORCHSCRIPT = Foreign(
     "a TorchScript archive (torch.jit.save)",
     f"in Python, with the original model: {_TORCH_TO_ONNX}; where there is only the "
-    "archive, torch.jit.load it and export that with dynamo=False",
+    'archive, model = torch.jit.load("FILE") and export that with dynamo=False, or '
+    f"{_FROM_PYTHON}",
 )
-_EXPORTED = Foreign(
+EXPORTED = Foreign(
     "a PyTorch exported program (torch.export.save)",
     f"in Python, model = torch.export.load(...), then {_TORCH_TO_ONNX}",
 )
@@ -162,7 +165,7 @@ def identify_archive(path: Path) -> Foreign | None:
          _AOT_INDUCTOR),
         (lambda: any_name(r"(^|/)(constants\.pkl|code/)") and any_name(r"(^|/)data\.pkl$"),
          _TORCHSCRIPT),
-        (lambda: any_name(r"(^|/)(archive_format|serialized_exported_program\.json)$"), _EXPORTED),
+        (lambda: any_name(r"(^|/)(archive_format|serialized_exported_program\.json)$"), EXPORTED),
         (lambda: any_name(r"(^|/)data\.pkl$"), _CHECKPOINT),
         (lambda: any_name(r"com\.apple\.CoreML|\.mlmodel$"), _CORE_ML),
         (lambda: any_name(r"(^|/)saved_model\.pb$"), _SAVED_MODEL),

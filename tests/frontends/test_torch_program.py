@@ -1,0 +1,132 @@
+"""Exported programs of PyTorch: what they compute, and what is never done with them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cannery.errors import CanneryError, ModelError, ToolchainError, UnsupportedError
+from cannery.frontends import load_graph
+from cannery.ir.evaluate import evaluate
+
+NODE = {"target": "torch.ops.aten.relu.default", "inputs": [], "outputs": []}
+
+
+def written(path: Path, node: dict[str, Any], **members: bytes) -> Path:
+    """An archive like that of an exported program with one node."""
+    program = {"graph_module": {"graph": {"nodes": [node]}}, "guards_code": ["raise Trap"]}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("m/archive_format", "pt2")
+        archive.writestr("m/models/model.json", json.dumps(program))
+        for name, content in members.items():
+            archive.writestr(f"m/{name}", content)
+    return path
+
+
+def test_without_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ToolchainError, match="pip install torch onnx onnxscript"):
+        load_graph(written(tmp_path / "m", NODE))
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["torch.os.system", "torch.hub.load", "_operator.methodcaller", "torch.ops.load_library",
+     "torch.ops.aten.relu.default.__class__", "#mine:f", "os.system", "math.__loader__.load"],
+)  # fmt: skip
+def test_functions_that_are_no_operators_are_refused(target: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="is no operator"):
+        load_graph(written(tmp_path / "m", {**NODE, "target": target}))
+
+
+@pytest.mark.parametrize("size", ["__import__('os')", "eval(s0)", "s0.func", 7, "s0" * 99])
+def test_sizes_are_sums_and_products(size: Any, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="has the size"):
+        load_graph(written(tmp_path / "m", {**NODE, "metadata": [{"expr_str": size}]}))
+
+
+def test_objects_of_other_classes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="never loaded"):
+        load_graph(written(tmp_path / "m", NODE, **{"data/constants/custom_obj_0": b""}))
+
+
+def test_an_archive_that_is_cut_off(tmp_path: Path) -> None:
+    path = written(tmp_path / "m", NODE)
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(ModelError, match="damaged or truncated"):
+        load_graph(path)
+
+
+class Trap:
+    """Says when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return (open, (str(Trap.path), "w"))
+
+    path: Path
+
+
+@pytest.fixture
+def torch() -> Any:
+    pytest.importorskip("onnxscript")
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def saved(torch: Any, tmp_path: Path) -> Path:
+    """A network with an open batch."""
+    module = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2))
+    path = tmp_path / "net.pt2"
+    program = torch.export.export(module.eval(), (torch.ones(1, 3),))
+    torch.export.save(program, path)
+    np.savez(tmp_path / "out.npz", y=module(torch.ones(1, 3)).detach().numpy())
+    return path
+
+
+def test_a_network(saved: Path, tmp_path: Path) -> None:
+    graph = load_graph(saved)
+    (name,) = graph.inputs
+    (y,) = evaluate(graph, {name: np.ones((1, 3), np.float32)}).values()
+    np.testing.assert_allclose(y, np.load(tmp_path / "out.npz")["y"], atol=1e-6)
+
+
+def changed(path: Path, member: str, change: Callable[[bytes], bytes]) -> Path:
+    """The archive with another member."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, change(content) if name.endswith(member) else content)
+    return path
+
+
+def test_nothing_is_unpickled_but_tensors(saved: Path, tmp_path: Path) -> None:
+    Trap.path = tmp_path / "sprung"
+    inner = tmp_path / "inner"
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("a/data.pkl", pickle.dumps(Trap()))
+        archive.writestr("a/version", "3")
+    path = changed(saved, "data/sample_inputs/model.pt", lambda _: inner.read_bytes())
+    with pytest.raises(CanneryError, match="PyTorch cannot export it"):
+        load_graph(path)
+    assert not Trap.path.exists()
+
+
+def test_python_in_a_program_is_left_out(saved: Path, tmp_path: Path) -> None:
+    trap = tmp_path / "sprung"
+
+    def add(text: bytes) -> bytes:
+        return json.dumps(
+            {**json.loads(text), "guards_code": [f"open({str(trap)!r}, 'w')"]}
+        ).encode()
+
+    assert load_graph(changed(saved, "models/model.json", add)).outputs
+    assert not trap.exists()
