@@ -160,6 +160,24 @@ _PRODUCTS: dict[str, Case] = {
         "DEPTHWISE_CONV_2D", _UX, _weights(_EIGHT, 3, False, "UINT8"),
         Value(_IMAGE, "UINT8", (0.3,), (90,)), 8, _DEPTHWISE, **_WINDOW, DepthMultiplier=1,
     ),
+    "conv_many": product(
+        "CONV_2D", Value((1, 16, 16, 24), scales=(0.13,)), _weights((32, 1, 1, 24), 0, True),
+        Value((1, 16, 16, 32), scales=(0.31,), zeros=(-5,)), 32, _CONV, **_WINDOW,
+    ),
+    "depthwise_many": product(
+        "DEPTHWISE_CONV_2D", Value((1, 16, 16, 32), scales=(0.13,)),
+        _weights((1, 3, 3, 32), 3, True),
+        Value((1, 16, 16, 32), scales=(0.31,), zeros=(-5,)), 32, _DEPTHWISE, **_WINDOW,
+        DepthMultiplier=1,
+    ),
+    "dense_many": product(
+        "FULLY_CONNECTED", Value((256, 24), scales=(0.13,)), _weights((32, 24), 0, False),
+        Value((256, 32), scales=(0.31,), zeros=(-5,)), 32, "FullyConnectedOptions",
+    ),
+    "dense_many_channels": product(
+        "FULLY_CONNECTED", Value((256, 24), scales=(0.13,)), _weights((32, 24), 0, True),
+        Value((256, 32), scales=(0.31,), zeros=(-5,)), 32, "FullyConnectedOptions",
+    ),
     "dense": product(
         "FULLY_CONNECTED", Value((3, 40)), _weights((9, 40), 0, False),
         Value((3, 9), scales=(0.4,)), 9, "FullyConnectedOptions",

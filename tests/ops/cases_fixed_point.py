@@ -40,6 +40,19 @@ def fixed_rescale_channels() -> Graph:
 
 
 @case(tolerance=0.0)
+def fixed_rescale_once() -> Graph:
+    """Factors above and below 1, rounded once."""
+    net = Net()
+    made = [make_factor(real) for real in (0.7, 3.0, 1e-5, 2.0**-30, 5e-4)]
+    parts = [
+        net.constant("m", np.asarray([f.multiplier for f in made], np.int32)),
+        net.constant("s", np.asarray([f.shift for f in made], np.int32)),
+    ]
+    op = FixedRescale(INT8, 3, -128, 127, once=True)
+    return net.graph(net.node(op, [net.input("x", (31, 5), INT32), *parts]))
+
+
+@case(tolerance=0.0)
 def fixed_rescale_halves() -> Graph:
     """Products and quotients half way between two integers, of both signs."""
     net = Net()

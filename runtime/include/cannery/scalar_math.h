@@ -486,6 +486,13 @@ CANNERY_INLINE int32_t cannery_rescaled(int32_t x, int32_t multiplier, int32_t s
     return cannery_shifted(cannery_high(wide, multiplier), left - shift);
 }
 
+/* x * multiplier * 2^(shift - 31) for -31 <= shift <= 30, rounded once, halves up. */
+CANNERY_INLINE int32_t cannery_rescaled_once(int32_t x, int32_t multiplier, int32_t shift)
+{
+    const int32_t right = 31 - shift;
+    return (int32_t)(((int64_t)x * multiplier + ((int64_t)1 << (right - 1))) >> right);
+}
+
 /* 1 / total in units of 2^-31, times 2^over, by Newton's steps; total > 0 is in units of
  * 2^(bits - 31). */
 CANNERY_INLINE int32_t cannery_reciprocal(int32_t total, int32_t bits, int32_t *over)

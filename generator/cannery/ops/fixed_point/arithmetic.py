@@ -2,7 +2,7 @@
 
 A factor f is `multiplier` * 2^(shift - 31) with 2^30 <= multiplier < 2^31. A product is rounded to
 an integer twice: after the multiplication (halves go up), and after a shift to the right (halves go
-away from zero).
+away from zero). LiteRT's dense layers round once instead, at the end (halves go up).
 """
 
 from __future__ import annotations
@@ -56,6 +56,13 @@ def rescaled(x: Any, multiplier: Any, shift: Any) -> I64:
     left, right = np.maximum(shift, 0), np.maximum(-np.asarray(shift, np.int64), 0)
     wide = (np.asarray(x, np.int64) << left).astype(np.int32)
     return shifted(high_product(wide, multiplier), right)
+
+
+def rescaled_once(x: Any, multiplier: Any, shift: Any) -> I64:
+    """Numbers times a factor, rounded once, halves up."""
+    right = 31 - np.asarray(shift, np.int64)
+    wide = np.asarray(x, np.int64) * np.asarray(multiplier, np.int64)
+    return np.asarray((wide + np.left_shift(np.int64(1), right - 1)) >> right, np.int64)
 
 
 def by_factor(x: Any, factor: Factor) -> I64:

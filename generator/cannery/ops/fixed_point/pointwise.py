@@ -19,6 +19,7 @@ from cannery.ops.fixed_point.arithmetic import (
     by_factor,
     high_product,
     rescaled,
+    rescaled_once,
     shifted,
 )
 from cannery.ops.scalar.base import Pointwise
@@ -60,7 +61,12 @@ class _ToIntegers(Pointwise):
 @register
 @dataclass(frozen=True)
 class FixedRescale(_ToIntegers):
-    """x, multiplier, shift (int32, which broadcast) -> x * multiplier * 2^(shift - 31)."""
+    """x, multiplier, shift (int32, which broadcast) -> x * multiplier * 2^(shift - 31).
+
+    Rounded as `arithmetic` says, twice, or `once`.
+    """
+
+    once: bool = False
 
     arity: ClassVar[int] = 3
 
@@ -71,11 +77,12 @@ class FixedRescale(_ToIntegers):
 
     def value(self, *arrays: Numeric) -> Numeric:
         """See `arithmetic`."""
-        return self.clamped(rescaled(*arrays))
+        return self.clamped(rescaled_once(*arrays) if self.once else rescaled(*arrays))
 
     def expression(self, dtypes: tuple[DType, ...], args: tuple[str, ...]) -> str:
         """Exact."""
-        return self.result_of(f"cannery_rescaled({', '.join(args)})")
+        word = "cannery_rescaled_once" if self.once else "cannery_rescaled"
+        return self.result_of(f"{word}({', '.join(args)})")
 
 
 @dataclass(frozen=True)

@@ -85,11 +85,14 @@ def fully_connected(scope: Scope) -> str:
     scope.ignore("AsymmetricQuantizeInputs")
     flat = rows(scope, x, scope.shape(w)[1], keep=scope.flag("KeepNumDims"))
     weight = scope.node(Transpose((1, 0)), [w], "weight")
-    return _product(scope, MatMulInteger(), flat, weight, 0)
+    return _product(scope, MatMulInteger(), flat, weight, 0, once=True)
 
 
-def _product(scope: Scope, op: Op, x: str, w: str, axis: int) -> str:
-    """Sums of products in int32, the bias, and what they are in units of the result."""
+def _product(scope: Scope, op: Op, x: str, w: str, axis: int, *, once: bool = False) -> str:
+    """Sums of products in int32, the bias, and what they are in units of the result.
+
+    LiteRT's dense layers round `once`, its convolutions twice.
+    """
     scope.ignore("QuantizedBiasType")
     known = quantity(scope, 0)
     if known is None:
@@ -107,7 +110,7 @@ def _product(scope: Scope, op: Op, x: str, w: str, axis: int) -> str:
             raise UnsupportedError(f"a bias of {scope.dtype(scope.input(2)).value}")
         sums = scope.node(Add(), [sums, scope.input(2)], "biased")
     factors = known.scale * weight.scales / y.scale
-    return _rescaled(scope, sums, factors, y)
+    return _rescaled(scope, sums, factors, y, once=once)
 
 
 class _Weights:
@@ -132,16 +135,18 @@ def _weight_scales(scope: Scope, axis: int) -> _Weights:
     return _Weights(found.scales.astype(np.float64), zeros)
 
 
-def _rescaled(scope: Scope, sums: str, factors: NDArray[np.float64], y: Quantity) -> str:
+def _rescaled(
+    scope: Scope, sums: str, factors: NDArray[np.float64], y: Quantity, *, once: bool = False
+) -> str:
     """Sums by factors, as results."""
-    if not np.isfinite(factors).all() or factors.max(initial=0) >= 2.0**31:
+    if not np.isfinite(factors).all() or factors.max(initial=0) >= 2.0**29:
         raise ModelError("its scales are too far apart")
     made = [make_factor(float(f)) for f in factors.reshape(-1)]
     parts = [
         scope.constant("multiplier", np.asarray([f.multiplier for f in made], np.int32)),
         scope.constant("shift", np.asarray([f.shift for f in made], np.int32)),
     ]
-    return scope.node(FixedRescale(*y.bounds), [sums, *parts])
+    return scope.node(FixedRescale(*y.bounds, once), [sums, *parts])
 
 
 # Sums and products of two
