@@ -429,6 +429,14 @@ def test_programs_count_outputs(tmp_path: Path, language: str, isas: tuple[str, 
     assert run_caller(tmp_path / "out", made, main, language) == 0
 
 
+def test_the_header_tells_the_past_as_state() -> None:
+    """At its beginning are the tensors that users pass; below, what the state holds."""
+    text = compiled(chain(), options_for("generic", (1,))).files["net.h"].decode()
+    head, rest = text.split("#ifndef", 1)
+    assert "in  x:" in head and "and a state of" in head and "past" not in head
+    assert "x_past: float32" in rest
+
+
 def biased() -> Graph:
     """Layers whose results of zeros are not what the next one pads with; strides, branches."""
     b = Net(5)

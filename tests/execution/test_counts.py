@@ -18,8 +18,10 @@ from cannery.errors import ToolchainError
 from cannery.execution import counts
 from cannery.execution.counts import NetworkCount, count_network
 from cannery.execution.samples import seeded_samples
+from cannery.frontends.streaming import to_streaming
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.measure.elf import function_places
+from cannery.ops.conv.op import Conv
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.passes import run_passes
@@ -30,6 +32,7 @@ from cannery.target.toolchain import Toolchain
 from emit.c_programs import network
 from needs import missing, need_runner, need_toolchain
 from nets.net_bench import make_net_source
+from ops.cases import Net
 
 K, N = 64, 48
 
@@ -70,6 +73,18 @@ def test_a_product_has_as_many_multiplications_as_it_should(target: str) -> None
     assert step.mix.lanes == step.macs == K * N
     assert step.mix.instructions <= found.instructions < 3 * K * N
     assert 0 < found.rest < 300
+
+
+def test_layers_with_strides_are_counted_as_often_as_they_run() -> None:
+    """Four calls make an output: the first layer runs in each, the last in one of them."""
+    b = Net()
+    x = b.input("x", (1, 16, 8))
+    for stride in (1, 2, 2):
+        x = b.node(Conv((stride,), ((2, 0),), (1,)), [x, b.weight(3, 8, 8)])
+    found = count(run_passes(to_streaming(b.graph(x))), need_toolchain("avx2"))
+    layers = [step for step in found.steps if step.macs]
+    assert [step.macs for step in layers] == [n * 3 * 8 * 8 for n in (4, 2, 1)]
+    assert [step.mix.lanes for step in layers] == [step.macs for step in layers]
 
 
 def test_equal_steps_are_counted_each() -> None:

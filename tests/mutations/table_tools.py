@@ -162,8 +162,8 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "bench counts an operation for two",
         "generator/cannery/cli/bench.py",
-        "2e-3 * self.source.macs",
-        "1e-3 * self.source.macs",
+        "2e-3 * self.macs",
+        "1e-3 * self.macs",
         ("tests/cli/test_network_commands.py",),
     ),
     Change(

@@ -11,7 +11,7 @@ import click
 
 from cannery.choose.lookup import find_record, untuned, untuned_note
 from cannery.cli.arguments import FILE, Seconds, generating_options, options_of
-from cannery.cli.blocks import print_block, with_blocks
+from cannery.cli.blocks import calls_of_run, print_block, print_round, with_blocks
 from cannery.cli.counted import show_counted
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table, remark, warn
@@ -212,10 +212,15 @@ class _Times:
         return self.layers.peak
 
     @property
+    def macs(self) -> int:
+        """Of what was timed."""
+        return sum(self.source.round_macs)
+
+    @property
     def gflops(self) -> float | None:
         """Of the whole network, if there is a peak for comparison."""
         known = self.latency.p50 and self.peak
-        return 2e-3 * self.source.macs / self.latency.p50 if known else None
+        return 2e-3 * self.macs / self.latency.p50 if known else None
 
     @property
     def percent(self) -> float | None:
@@ -226,7 +231,7 @@ class _Times:
         """For JSON."""
         device = self.runner.device
         return {
-            "latency_us": vars(self.latency), "macs": self.source.macs,
+            "latency_us": vars(self.latency), "macs": self.macs, **calls_of_run(self.source),
             "percent_of_peak": self.percent, "gflops": self.gflops,
             "target": self.toolchain.target.name, "origin": self.runner.origin.value,
             "device": device.as_dict() if device else None,
@@ -250,13 +255,14 @@ class _Times:
     def print(self) -> None:
         """For people."""
         _print(self.latency, self.layers.steps, self.source.isa)
+        print_round(self.source)
         runner, source = self.runner, self.source
         cold = ", caches cold" if self.caches is Context.COLD else ""
         emulated = ", which says nothing about speed" if runner.origin is Origin.EMULATED else ""
         gflops, percent = self.gflops, self.percent
         speed = "" if gflops is None else f", {gflops:.1f} GFLOP/s, {percent:.0f}% of the peak"
         click.echo(
-            f"\n{source.macs:,} MACs{speed}; "
+            f"\n{self.macs:,} MACs{speed}; "
             f"{self.toolchain.target.name} ({source.isa.name}), "
             f"{origin_text(runner.origin, runner.device)}{cold}{emulated}"
         )

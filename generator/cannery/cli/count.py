@@ -10,7 +10,7 @@ import click
 
 from cannery.analysis.mix import Mix
 from cannery.cli.arguments import generating_options, options_of
-from cannery.cli.blocks import print_block, with_blocks
+from cannery.cli.blocks import calls_of_run, print_block, print_round, with_blocks
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table
 from cannery.emit.source import Source
@@ -59,7 +59,8 @@ def command(model: Path, as_json: bool, **raw: Any) -> None:
         return
     for each, (source, count) in zip(options.each_block, counts, strict=True):
         print_block(each)
-        _print(count, source.macs)
+        _print(count, sum(source.round_macs))
+        print_round(source)
     isa = counts[0][0].isa.name
     click.echo(f"\n{toolchain.target.name} ({isa}), {toolchain.compiler.version}")
 
@@ -75,7 +76,8 @@ def _counted(options: Options, toolchain: Toolchain, runner: Runner) -> tuple[So
 def _as_dict(source: Source, count: NetworkCount, toolchain: Toolchain) -> dict[str, Any]:
     return {
         "target": toolchain.target.name, "isa": source.isa.name,
-        "compiler": toolchain.compiler.version, "macs": source.macs,
+        "compiler": toolchain.compiler.version, "macs": sum(source.round_macs),
+        **calls_of_run(source),
         "instructions": count.instructions, "outside_steps": count.rest,
         "mix": vars(count.mix),
         "steps": [

@@ -23,6 +23,7 @@ from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.lowering.lifetimes import Workspace
 from cannery.lowering.memory_plan import align
+from cannery.lowering.periods import step_periods
 from cannery.schedule.program import Program
 from cannery.schedule.schedule import Kernel
 from cannery.target.isa import Isa
@@ -267,6 +268,15 @@ class Source:
     @property
     def macs(self) -> int:
         return sum(call.planned.step.macs(self.graph) for call in self.calls)
+
+    @property
+    def round_macs(self) -> tuple[int, ...]:
+        """Those of each of the `calls`, in as many calls of the network as make all of them run."""
+        periods, all_calls = step_periods(self.program), self.states.round
+        return tuple(
+            call.planned.step.macs(self.graph) * (all_calls // periods[call.number])
+            for call in self.calls
+        )
 
     @property
     def needs_math(self) -> bool:

@@ -31,7 +31,10 @@ class StepCount:
 
 @dataclass(frozen=True)
 class NetworkCount:
-    """The instructions of one run: those of its steps, and those outside of steps (`rest`)."""
+    """The instructions of one run: those of its steps, and those outside of steps (`rest`).
+
+    Of a network with strides that runs step by step, a run is as many calls as make all layers run.
+    """
 
     steps: tuple[StepCount, ...]
     rest: int
@@ -72,13 +75,12 @@ def count_network(
         machine, functions = disassemble(program.executable, toolchain.compiler, addresses)
     runs = by_instruction(pieces, functions)
     steps = []
-    for call in source.calls:
+    for call, macs in zip(source.calls, source.round_macs, strict=True):
         mixes = [
             executed_mix(split_blocks(function, machine), machine, runs)
             for function in step_functions(source, call, functions)
         ]
         planned = call.planned
-        macs = planned.step.macs(source.graph)
         steps.append(StepCount(planned.step.name, str(planned.choice), macs, sum_mixes(mixes)))
     total = sum(piece.instructions * times for piece, times in pieces.items())
     return NetworkCount(tuple(steps), total - sum(step.mix.instructions for step in steps))

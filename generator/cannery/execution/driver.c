@@ -24,7 +24,7 @@
  * --run compares that too). With DRIVER_PTHREADS there are threads; with DRIVER_STEPS the network
  * calls DRIVER_LAP after each of that many steps. DRIVER_WEIGHTS sets the weights of a network that
  * has none in its code. With DRIVER_STEPPED what is timed are steps of a network that keeps its past
- * in place, from a reset on. DRIVER_SAMPLES is the number of samples in
+ * in place, from a reset on: so many calls together. DRIVER_SAMPLES is the number of samples in
  * driver_data: one after the other, each with all inputs in the model's order.
  */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
@@ -114,8 +114,14 @@ static void *get(size_t bytes)
     return memory;
 }
 
+#ifdef DRIVER_STEPS
+/* Seconds of each step since the last reset, how often it ran, and when the last step ended. */
+static double laps[DRIVER_STEPS], last_lap;
+static int lapped[DRIVER_STEPS];
+#endif
+
 /* What users call again and again. */
-static void run_once(void)
+static void call_once(void)
 {
 #ifdef DRIVER_STEPPED
     static void *state;
@@ -127,6 +133,21 @@ static void run_once(void)
     model->step(workspace, state, inputs, outputs);
 #else
     model->run(workspace, inputs, outputs);
+#endif
+}
+
+/* As many calls as make all layers run. */
+static void run_once(void)
+{
+#ifdef DRIVER_STEPPED
+    for (int k = 0; k < DRIVER_STEPPED; ++k) {
+#ifdef DRIVER_STEPS
+        last_lap = seconds();
+#endif
+        call_once();
+    }
+#else
+    call_once();
 #endif
 }
 
@@ -383,13 +404,11 @@ static double lower_quartile(const series *s, int k)
 }
 
 #ifdef DRIVER_STEPS
-/* Seconds of each step since the last reset, and when the last step ended. */
-static double laps[DRIVER_STEPS], last_lap;
-
 void DRIVER_LAP(int step)
 {
     const double now = seconds();
     laps[step] += now - last_lap;
+    ++lapped[step];
     last_lap = now;
 }
 
@@ -423,6 +442,7 @@ static void time_steps(double limit)
         choose(sample);
         sample = (sample + 1) % DRIVER_SAMPLES;
         memset(laps, 0, sizeof laps);
+        memset(lapped, 0, sizeof lapped);
         if (cold) {
             empty_caches();
         }
@@ -437,7 +457,7 @@ static void time_steps(double limit)
             continue;
         }
         for (int k = 0; k < DRIVER_STEPS; ++k) {
-            const double each = laps[k] / repeats - clock_read;
+            const double each = (laps[k] - lapped[k] * clock_read) / repeats;
             laps[k] = each > 0 ? 1e6 * each : 0;
         }
         add_times(&s, laps);
@@ -646,7 +666,7 @@ static void keep_pace(double hz, int due)
         choose(count % DRIVER_SAMPLES);
         sleep_until(at);
         const double start = seconds();
-        run_once();
+        call_once();
         const double end = seconds();
         last = start;
         latencies[count] = end - at;

@@ -114,8 +114,8 @@ def time_layers(
 def layer_times(source: Source, times: Sequence[Interval], peak: float) -> tuple[LayerTime, ...]:
     """The rows of steps that took `times`, in microseconds."""
     rows = []
-    for call, taken in zip(source.calls, times, strict=True):
-        step, macs = call.planned.step, call.planned.step.macs(source.graph)
+    for call, macs, taken in zip(source.calls, source.round_macs, times, strict=True):
+        step = call.planned.step
         computes = bool(call.kernel.code.strip())
         us, low, high = (t if computes else None for t in (taken.mid, taken.low, taken.high))
         percent = 200e-3 * macs / us / peak if us and macs and peak else None

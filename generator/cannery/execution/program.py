@@ -298,8 +298,8 @@ def _macros(source: Source, samples: int, *, threads: bool, laps: bool) -> str:
         values["PTHREADS"] = 1
     if source.dump:
         values["DUMP"] = f"{source.name}_dump"
-    if source.states.rings:
-        values["STEPPED"] = 1
+    if source.states.rings or source.states.round > 1:
+        values["STEPPED"] = source.states.round
     if laps:
         values |= {"STEPS": len(source.calls), "LAP": lap_symbol(source)}
     return "".join(f"#define DRIVER_{key} {value}\n" for key, value in values.items())
