@@ -25,6 +25,7 @@ from cannery.target.toolchain import find_toolchain
 from needs import need_program, need_toolchain
 
 BALL = ball_example_dir() / "ball.h5"
+AMPLIFIER = Path(__file__).parents[1] / "frontends" / "nam" / "wavenet.nam"
 
 #: Runs a network on a stack all of which, from a little below the caller on, has a mark, and prints
 #: how far down it lost that.
@@ -205,6 +206,15 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
         )
     assert found["tensors"] == 4 * (16 * 16 + 2)
     assert len(found["steps"]) == 5
+
+
+def test_states_are_not_tensors_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    need_toolchain("generic")
+    words = ["size", str(AMPLIFIER), "--target", "generic", "--streaming", "--block", "4", "--json"]
+    assert invoke(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["tensors"] == 4 * (4 + 4)
+    assert found["state"] > 4 * 2 * (8 + 1)  # of the last two layers alone
 
 
 def test_what_is_no_elf_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

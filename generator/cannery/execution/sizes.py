@@ -126,8 +126,9 @@ def network_size(source: Source, files: Mapping[str, bytes], toolchain: Toolchai
         )
     )  # fmt: skip
     tensors = sum(t.type.bytes for t in (*source.inputs, *source.outputs))
+    kept = sum(s.input.type.bytes + s.output.type.bytes for s in source.states.slots)
     return NetworkSize(
-        sections, source.single_bytes, source.many_bytes, source.states.bytes, tensors,
+        sections, source.single_bytes, source.many_bytes, source.states.bytes, tensors - kept,
         _stack(source, frames, prefixes, stacks), steps,
     )  # fmt: skip
 
