@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ import pytest
 from cannery.resources import cmake_dir, toolchains_dir
 from needs import need_program, need_toolchain
 from warm_python import warm_python
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 #: Each toolchain file and its target, and this machine without one.
 everywhere = pytest.mark.parametrize(
@@ -140,3 +144,11 @@ class Project:
         isa = self.manifest(**where)["isa"]
         assert isinstance(isa, str)
         return isa
+
+
+def copy_of_example(folder: Path, name: str, *others: str) -> Project:
+    """A project in `examples`, with others from which it takes files beside it; this Python."""
+    for each in (name, *others):
+        ignored = shutil.ignore_patterns("build", "__pycache__", "*.npz")
+        shutil.copytree(EXAMPLES / each, folder / each, ignore=ignored)
+    return Project(folder / name, Path(sys.executable))
