@@ -57,6 +57,8 @@ def test_every_operator_has_a_case() -> None:
         "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN", "VAR_HANDLE",
     }  # fmt: skip
     elsewhere = states | {
+        "IF",
+        "WHILE",
         "SHAPE",
         "RANK",
         "RANGE",

@@ -335,6 +335,28 @@ def test_a_variable_has_one_type(tmp_path: Path) -> None:
         read(tmp_path, tflite_file(fill))
 
 
+def test_a_variable_needs_a_value(tmp_path: Path) -> None:
+    def fill(g: File) -> Sequence[int]:
+        handle = g.tensor((), "RESOURCE")
+        g.add("VAR_HANDLE", [], handle, options="VarHandleOptions", SharedName="v", Container="")
+        return [g.add("READ_VARIABLE", [handle], g.tensor((1, 3)), options="ReadVariableOptions")]
+
+    with pytest.raises(ModelError, match="variable 'v' is read, but nothing gives it a value"):
+        read(tmp_path, tflite_file(fill))
+
+
+def test_a_variable_is_not_a_tensor(tmp_path: Path) -> None:
+    def fill(g: File, kind: str) -> Sequence[int]:
+        handle = g.tensor((), "RESOURCE")
+        g.add("VAR_HANDLE", [], handle, options="VarHandleOptions", SharedName="v", Container="")
+        g.input((1, 3))
+        return [g.add(kind, [handle], g.tensor((1, 3)))] if kind else [handle]
+
+    for kind, what in (("RELU", "as if it were a tensor"), ("", "is a variable")):
+        with pytest.raises(ModelError, match=what):
+            read(tmp_path, tflite_file(lambda g, kind=kind: fill(g, kind)))
+
+
 def test_initial_values_are_constants(tmp_path: Path) -> None:
     file = TfliteFile()
     g, first = file.main, file.graph("init")

@@ -26,6 +26,9 @@ from cannery.frontends.unsupported import Problem, UnsupportedLayersError
 from cannery.ir.graph import Graph, GraphBuilder, Scale, free_name
 from cannery.ir.tensor import DType
 
+#: Operators that read names of variables, or hand them on.
+_TAKE_HANDLES = ("READ_VARIABLE", "ASSIGN_VARIABLE", "WHILE", "IF")
+
 #: What to do about operators that are not supported.
 _INSTEAD = (
     "convert the network without them, or to ONNX: pip install tf2onnx tensorflow-cpu, then "
@@ -52,7 +55,9 @@ class _Importer:
         self._options = options
         self._builder = GraphBuilder(self._graph.name or "model")
         self._variables = Variables(self._builder)
-        self._shared = Shared(self._builder, self._variables, self._run_once)
+        self._shared = Shared(self._builder, self._variables, self._run_once, self._call)
+        #: Graphs of the file that are being run: none calls itself.
+        self._calling: list[int] = []
         self._values: dict[int, str] = {}
         self._unknown: set[int] = set()
         self._problems: list[Problem] = []
@@ -73,6 +78,9 @@ class _Importer:
         if self._problems:
             raise UnsupportedLayersError(self._problems, instead=_INSTEAD)
         pairs = [(name, self._value(number)) for name, number in outputs]
+        for name, value in pairs:
+            if value.startswith(HANDLE):
+                raise ModelError("is a variable", where=f"output {name!r}")
         states = self._variables
         graph = finish(
             self._builder, [*names, *states.inputs], [*pairs, *states.outputs], self._options
@@ -82,14 +90,35 @@ class _Importer:
 
     def _run_once(self, index: int) -> None:
         """The graph of CALL_ONCE: all that it does is to give variables their first values."""
-        if not 0 < index < len(self._model.graphs):
+        shared = self._shared
+        self._shared = Shared(self._builder, self._variables, None, self._call)
+        try:
+            self._call(index, [])
+        finally:
+            self._shared = shared
+
+    def _call(self, index: int, values: Sequence[str]) -> list[str]:
+        """The outputs of another graph of the file for these inputs."""
+        if not 0 < index < len(self._model.graphs) or index in self._calling:
             raise ModelError(f"there is no graph {index} to be called")
-        outer = self._graph, self._values, self._unknown, self._shared
-        self._graph, self._values, self._unknown = self._model.graphs[index], {}, set()
-        self._shared = Shared(self._builder, self._variables, None)
-        for node in self._graph.operators:
-            self._apply(node)
-        self._graph, self._values, self._unknown, self._shared = outer
+        graph, before = self._model.graphs[index], len(self._problems)
+        if len(values) != len(graph.inputs):
+            raise ModelError(f"graph {index} has {len(graph.inputs)} inputs, not {len(values)}")
+        outer = self._graph, self._values, self._unknown
+        self._graph, self._values = graph, dict(zip(graph.inputs, values, strict=True))
+        self._unknown = set()
+        self._calling.append(index)
+        try:
+            for node in _needed(graph.operators, graph.outputs):
+                self._apply(node)
+            if problems := self._problems[before:]:
+                del self._problems[before:]
+                what = f"{problems[0].layer!r} ({problems[0].class_name}) in its graph {index}: "
+                raise UnsupportedError(what + problems[0].what, cure=problems[0].cure)
+            return [self._value(k) for k in graph.outputs]
+        finally:
+            self._calling.pop()
+            self._graph, self._values, self._unknown = outer
 
     def _described(self, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Graph:
         """The graph with what the file says of itself, and what integers at its interface mean."""
@@ -159,6 +188,8 @@ class _Importer:
                 self._unknown.update(node.outputs)
                 return
             inputs = ["" if k < 0 else self._value(k) for k in node.inputs]
+            if node.kind not in _TAKE_HANDLES and any(v.startswith(HANDLE) for v in inputs):
+                raise ModelError("it reads a variable as if it were a tensor")
             scope = Scope(self._shared, node, tensors, inputs, label)
             built = build(scope)
             scope.check_all_read()
@@ -190,7 +221,7 @@ class _Importer:
         if type_.dtype is not dtype:
             what = f"computes {type_.dtype.value}, but {tensor.name!r} is {tensor.dtype}"
             raise ModelError(what)
-        if not self._as_stored or not tensor.shape:
+        if not self._as_stored or not tensor.shape or self._calling:
             return
         fits = len(type_.shape) == len(tensor.dims) and all(
             said in (None, d) for said, d in zip(tensor.dims, type_.shape, strict=True)

@@ -28,19 +28,23 @@ ACTIVATIONS: Mapping[int, tuple[Elementwise, ...]] = {
 }  # fmt: skip
 
 
+#: Most nodes of a graph whose loops are unrolled.
+MOST_NODES = 20_000
+
 #: The beginning of values that are not tensors, but names of variables.
 HANDLE = "variable "
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What all operators share: the graph being built, its variables, and how a graph of the file
-    that runs once is run; None within such a graph.
+    """What all operators share: the graph being built, its variables, how a graph of the file
+    that runs once is run (None within such a graph), and how others are called.
     """
 
     builder: GraphBuilder
     variables: Variables
     run_once: Callable[[int], None] | None
+    call: Callable[[int, Sequence[str]], list[str]]
 
 
 class Scope:
@@ -243,6 +247,12 @@ class Scope:
         """Run another graph of the file, which initialises variables."""
         assert self._shared.run_once is not None
         self._shared.run_once(index)
+
+    def call(self, index: int, values: Sequence[str]) -> list[str]:
+        """The outputs of another graph of the file for these inputs."""
+        if self._builder.size > MOST_NODES:
+            raise UnsupportedError(f"without its loops the network has over {MOST_NODES} nodes")
+        return self._shared.call(index, values)
 
     def read(self, handle: str) -> str:
         """What a variable holds now."""

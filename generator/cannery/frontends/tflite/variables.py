@@ -85,7 +85,10 @@ class Variables:
         states = []
         pairs = zip(graph.inputs[-count:], graph.outputs[-count:], strict=True)
         for key, (start, end) in zip(self._found, pairs, strict=True):
-            array = self._initial.get(key)
+            array, variable = self._initial.get(key), self._found[key]
+            if array is None and variable.value == variable.start:
+                what = f"variable {start!r} is read, but nothing gives it a value"
+                raise ModelError(what, cure="convert the network with its weights")
             if array is not None and array.shape != graph.types[start].shape:
                 what = f"variable {start!r} is {graph.types[start]}, but begins as {array.shape}"
                 raise ModelError(what)
