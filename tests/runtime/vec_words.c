@@ -270,6 +270,9 @@ static void check_shuffles_4(void)
     expect_lanes("rotate1", f32x4_rotate1(a), 2, 3, 4, 1);
     expect_lanes("rotate2", f32x4_rotate2(a), 3, 4, 1, 2);
     expect_lanes("rotate3", f32x4_rotate3(a), 4, 1, 2, 3);
+    expect_lanes("slide1", f32x4_slide1(a, b), 2, 3, 4, 5);
+    expect_lanes("slide2", f32x4_slide2(a, b), 3, 4, 5, 6);
+    expect_lanes("slide3", f32x4_slide3(a, b), 4, 5, 6, 7);
     expect_lanes("lane0", f32x4_lane0(a), 1, 1, 1, 1);
     expect_lanes("lane1", f32x4_lane1(a), 2, 2, 2, 2);
     expect_lanes("lane2", f32x4_lane2(a), 3, 3, 3, 3);

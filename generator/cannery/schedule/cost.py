@@ -22,6 +22,9 @@ LINE_BYTES = 64
 #: Lines per way of a set that can be read without misses: a few more than there is room for.
 KEPT_IN_SETS = 1.25
 
+#: Shuffles for each input of vectors that slide, of which there are three for twelve or more.
+SLID_SHUFFLES = 0.2
+
 #: With so few registers, compilers load all inputs to rotate at once, and spill sums for them.
 EARLY_ROTATED = 8
 
@@ -73,8 +76,11 @@ def broadcast_work(isa: Isa, broadcast: str) -> tuple[float, float]:
     """Loads and arithmetic instructions that bring one input to all lanes.
 
     set1: from memory, which costs SSE an extra shuffle and Arm processors a vector pipeline (ld1r);
-    pairs: likewise, without these costs; rotate, lane: four inputs by one load.
+    pairs: likewise, without these costs; rotate, lane: four inputs by one load; slide: a vector at
+    any address, and three shuffles for all inputs.
     """
+    if broadcast == "slide":
+        return isa.rates(4).unaligned, SLID_SHUFFLES
     if broadcast == "pairs":
         return 1.0, 0.0
     if broadcast == "set1":

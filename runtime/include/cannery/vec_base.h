@@ -400,6 +400,15 @@ CANNERY_FOLD(hmin, min)
 #undef CANNERY_FOLD
 #endif
 
+#if CANNERY_LANES == 4
+#define CANNERY_SLID(word, ...)                                                                    \
+    CANNERY_WORD2(f32x4, f32x4_##word, f32x4, CANNERY_SHUFFLE(i32x4, a, b, __VA_ARGS__))
+CANNERY_SLID(slide1, 1, 2, 3, 4)
+CANNERY_SLID(slide2, 2, 3, 4, 5)
+CANNERY_SLID(slide3, 3, 4, 5, 6)
+#undef CANNERY_SLID
+#endif
+
 #if CANNERY_LANES == 4 && !defined(CANNERY_OWN_MOVES)
 #define CANNERY_MOVED(word, ...)                                                                   \
     CANNERY_WORD1(f32x4, f32x4_##word, f32x4, CANNERY_SHUFFLE(i32x4, a, a, __VA_ARGS__))

@@ -104,6 +104,7 @@
  * Four lanes only
  *   f32x4_transpose4(&a, &b, &c, &d)      rows become columns, in place
  *   f32x4_rotate1, 2, 3(v)  lane i = v[(i + k) % 4]
+ *   f32x4_slide1, 2, 3(a, b)   lanes k .. 3 of a, then 0 .. k - 1 of b
  *   f32x4_lane0 .. 3(v)     every lane = v[k]
  *   f32x4_fma_lane0 .. 3(a, b, c)  c + a*b[k]; only if CANNERY_HAS_LANE_FMA
  * Eight and sixteen lanes

@@ -7,8 +7,9 @@ Urbann et al., "A C Code Generator for Fast Inference and Simple Deployment of C
 `opaque` hides the input pointer from the compiler at every tap, so that it does not keep inputs in
 registers for the next tap. `broadcast` is how an input reaches all lanes: set1 (from memory),
 rotate (four channels loaded once, rotated against weights stored in rotated order: Thielke &
-Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3), lane (NEON multiply by
-lane) or pairs (two at a time, see `pairs`).
+Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3), slide (four channels from
+each one on, loaded as they are; only those that go on with the first channels are shuffled), lane
+(NEON multiply by lane) or pairs (two at a time, see `pairs`).
 
 `joined` is for instruction sets that do not promise vectors, on 64-bit processors, which all have
 them: a scalar tile in a form that compilers turn into vectors of four.
@@ -38,6 +39,7 @@ from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.sums import Aside, aside, block_steps, even_steps
 from cannery.ops.shared.tiles import tile_registers
 from cannery.schedule.cost import (
+    EARLY_ROTATED,
     broadcast_work,
     early_inputs,
     mac_bytes,
@@ -71,6 +73,16 @@ TILES = {
 #: More tiles for targets without FMA. Compared with (1, 5), 1x1 layers of 20 channels take 6 % less
 #: time with gcc and 2 % more with clang. With clang, (2, 6) takes 12 % more time than (1, 6).
 PLAIN_TILES = {16: ((2, 5),)}
+
+#: Tiles (pixels, vectors) for `slide`: with one pixel, processors would load more than they can.
+SLIDING_TILES = ((2, 3), (2, 4), (2, 5), (2, 6), (3, 3), (4, 2))
+
+#: At most this many multiply-adds of such a tile in line (12 KB): 768 reach 93 % of the peak
+#: of a Zen 4, 864 67 %, or 85 % in a loop.
+MAX_SLIDING_IN_LINE = 800
+
+#: With fewer inputs, loads and the shuffles at the end take longer than rotating.
+LEAST_SLIDING = 12
 
 #: Tiles of scalars that compilers turn into vectors of four neighbouring channels.
 JOINED_TILES = ((4, 8), (2, 16), (3, 12), (1, 20), (8, 4), (1, 24))
@@ -155,6 +167,8 @@ class ConvDirectOc(Schedule):
                         found.append(Tunables(lanes, *tile, unroll, broadcast))
                         if _taps_share(shape, found[-1]):
                             found.append(replace(found[-1], opaque=True))
+            if slides(shape, isa, lanes):
+                found += _sliding(shape, lanes, vectors)
         few = [p for p in found if p.statements(_unrolled(shape, p, isa)) <= MAX_UNROLLED]
         return [as_params(p) for p in dict.fromkeys(few)]
 
@@ -306,6 +320,22 @@ def broadcast_words(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
     return found
 
 
+def slides(shape: ConvShape, isa: Isa, lanes: int) -> bool:
+    """Whether `slide` is worth trying: loads must be free where shuffles are not."""
+    worth = gemm.reloads(isa) and isa.registers > EARLY_ROTATED
+    return worth and lanes == 4 and shape.ic >= LEAST_SLIDING
+
+
+def _sliding(shape: ConvShape, lanes: int, vectors: int) -> list[Tunables]:
+    """Tiles with vectors that slide."""
+    found = [
+        Tunables(lanes, min(mr, shape.ow), min(nr, vectors), unroll, "slide")
+        for mr, nr in SLIDING_TILES
+        for unroll in _levels(shape)
+    ]
+    return [t for t in found if t.mr * t.nr * _in_line(shape, t) <= MAX_SLIDING_IN_LINE]
+
+
 def _pairs(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
     return ["pairs"] if worth_pairing(shape.ic, shape.taps, shape.oc, isa, lanes) else []
 
@@ -373,13 +403,15 @@ def pixels_in_turns(isa: Isa, broadcast: str) -> Callable[[VectorBlock, Sequence
     """Whether the pixels of a tile take turns with each vector of weights, one after the other.
 
     Without FMA, products take the place of a factor: compilers load weights again for each pixel,
-    unless they are kept from it. With more than two pixels there are too many inputs at a time.
+    unless they are kept from it. With more than two pixels, those that are rotated or broadcast are
+    too many inputs at a time.
     """
-    inputs = 4 if broadcast == "rotate" else 2
+    most = {"rotate": 2, "set1": 2, "slide": 4}.get(broadcast, 0) if gemm.reloads(isa) else 0
+    inputs = 2 if broadcast == "rotate" else 1
 
     def in_turns(block: VectorBlock, pixels: Sequence[int]) -> bool:
-        fits = 2 * len(block.vecs) + inputs + 1 <= isa.registers
-        return gemm.reloads(isa) and broadcast in ("rotate", "set1") and len(pixels) == 2 and fits
+        needed = len(pixels) * (len(block.vecs) + inputs) + 1
+        return 1 < len(pixels) <= most and needed <= isa.registers
 
     return in_turns
 
@@ -435,7 +467,8 @@ def pack_panels(
     """w[kh,kw,ic,oc] as one row [block][kh][kw][ic][lanes of the block], zero-padded.
 
     `way` is how inputs are broadcast. For rotate, the weight of lane l at channel 4g+r is that of
-    channel 4g+(l+r)%4; for pairs see `pair_panel`.
+    channel 4g+(l+r)%4; for slide, at channel c that of channel c+l, where the first channels follow
+    the last four; for pairs see `pair_panel`.
     """
     panels: list[NDArray[np.float32]] = []
     for block in blocks:
@@ -447,14 +480,16 @@ def pack_panels(
                 panel[..., v.packed : v.packed + v.valid] = source
             if way == "pairs":
                 panel = pair_panel(panel, block.vecs, isa)
-            panels.append((_rotate(panel) if way == "rotate" else panel).reshape(-1))
+            panels.append(_turned(panel, way).reshape(-1))
     return np.concatenate(panels)
 
 
-def _rotate(panel: NDArray[np.float32]) -> NDArray[np.float32]:
-    rotated = np.array(panel)
-    lane = np.arange(panel.shape[-1])
-    for group in range(0, panel.shape[2] // 4 * 4, 4):
-        for r in range(4):
-            rotated[:, :, group + r, :] = panel[:, :, group + (lane + r) % 4, lane]
-    return rotated
+def _turned(panel: NDArray[np.float32], way: str) -> NDArray[np.float32]:
+    """The weights that meet the inputs in each lane."""
+    if way not in ("rotate", "slide"):
+        return panel
+    turned, lane, fours = np.array(panel), np.arange(panel.shape[-1]) % 4, panel.shape[2] // 4 * 4
+    for c in range(fours):
+        met = (c + lane) % fours if way == "slide" else c - c % 4 + (c + lane) % 4
+        turned[:, :, c] = panel[:, :, met, np.arange(panel.shape[-1])]
+    return turned
