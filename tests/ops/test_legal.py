@@ -24,8 +24,8 @@ NAMES = {find_target(name).isa.name for name in TARGETS}
 
 LISTED = Path(__file__).with_name("legal.txt")
 
-#: Those whose candidates are asked for: without vectors, without FMA, with wide vectors, and with many
-#: registers.
+#: Those whose candidates are asked for: without vectors, without FMA, with wide vectors, and with
+#: many registers.
 ASKED = ("generic", "ssse3", "avx512", "neon64")
 
 TUNABLES = Path(__file__).with_name("tunables.txt")

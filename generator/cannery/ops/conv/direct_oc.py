@@ -39,7 +39,6 @@ from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.sums import Aside, aside, block_steps, even_steps
 from cannery.ops.shared.tiles import tile_registers
 from cannery.schedule.cost import (
-    EARLY_ROTATED,
     broadcast_work,
     early_inputs,
     mac_bytes,
@@ -320,10 +319,15 @@ def broadcast_words(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
     return found
 
 
+def tile_words(shape: ConvShape, isa: Isa, lanes: int, mr: int) -> list[str]:
+    """The same for tiles of `mr` pixels."""
+    sliding = slides(shape, isa, lanes) and any(mr == pixels for pixels, _ in SLIDING_TILES)
+    return broadcast_words(shape, isa, lanes) + ["slide"] * sliding
+
+
 def slides(shape: ConvShape, isa: Isa, lanes: int) -> bool:
     """Whether `slide` is worth trying: loads must be free where shuffles are not."""
-    worth = gemm.reloads(isa) and isa.registers > EARLY_ROTATED
-    return worth and lanes == 4 and shape.ic >= LEAST_SLIDING
+    return gemm.reloads(isa) and isa.registers > 8 and lanes == 4 and shape.ic >= LEAST_SLIDING
 
 
 def _sliding(shape: ConvShape, lanes: int, vectors: int) -> list[Tunables]:

@@ -31,14 +31,12 @@ from cannery.ir.registry import RefArray
 from cannery.layouts import Halo, Want
 from cannery.ops.conv.direct_oc import (
     HELD_WEIGHTS,
-    SLIDING_TILES,
-    broadcast_words,
     cut_channels,
     held_weights,
     pack_panels,
     pixels_in_turns,
     register_tiles,
-    slides,
+    tile_words,
     vector_widths,
 )  # fmt: skip
 from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes, why_not_dense
@@ -95,9 +93,6 @@ THREE = 3
 #: Most bytes of transformed weights with strides. There are up to three times as many as in the
 #: window, for a little more than half of the products (with 0.8 MB, ResNet-18 is 5 % slower).
 STRIDED_BYTES = 256 * 1024
-
-#: Tiles for which inputs may slide.
-_SLIDING = {mr for mr, _ in SLIDING_TILES}
 
 #: As for planar tiles; with eight registers, rows one by one take up to twice as long.
 OC_GROUPS = {**GROUPS, 8: (0,)}
@@ -193,15 +188,10 @@ class WinogradOc(Schedule):
                 for unroll in (0 if shape.ic * mr * nr <= MAX_UNROLLED else 4,)
                 for batch in self._batches(shape, mr)
                 for outside in self._orders(shape, batch, single=nr >= vectors)
-                for broadcast in self._broadcasts(shape, isa, lanes, mr)
+                for broadcast in tile_words(shape, isa, lanes, mr)
                 for group in groups
             ]
         return list(map(as_params, found))
-
-    @staticmethod
-    def _broadcasts(shape: ConvShape, isa: Isa, lanes: int, mr: int) -> list[str]:
-        found = broadcast_words(shape, isa, lanes)
-        return [*found, "slide"] if mr in _SLIDING and slides(shape, isa, lanes) else found
 
     def halo(self, graph: Graph, step: Step) -> Halo:
         return self._tiling(sizes(graph, step)).halo
