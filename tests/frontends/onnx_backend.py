@@ -154,7 +154,7 @@ def inferred_types() -> Iterator[tuple[str, TensorType, TensorType]]:
                 if own is None or value.name in read.graph.constants or not known:
                     continue
                 dtype = onnx.helper.tensor_dtype_to_np_dtype(type_.elem_type).name
-                dtype = "float32" if dtype in HALVES else dtype
+                dtype = "float32" if dtype in (*HALVES, "float64") else dtype
                 inferred = TensorType(tuple(sorted(dims)), DType(dtype))
                 yield value.name, replace(own, shape=tuple(sorted(own.shape))), inferred
 

@@ -307,7 +307,7 @@ def test_all_that_is_not_supported_is_told_at_once(tmp_path: Path) -> None:
         (model([node("Softmax", ["x"], ["y"], axis=3)], {"x": [1, 4]}), "axis 3"),
         (model([node("Relu", ["x"], ["y"])], {"x": None}), "no shape"),
         (model([node("Relu", ["x"], ["y"])], {"x": [1, 4]}, opset=99), "1 to"),
-        (model([node("Relu", ["x"], ["y"])], {"x": [1, 4]}, dtype=11), "double"),
+        (model([node("Relu", ["x"], ["y"])], {"x": [1, 4]}, dtype=8), "string"),
         (model([node("Relu", ["x"], ["y"])], {"x": [2**20, 2**20]}), "more than 2"),
         (
             model(
@@ -437,7 +437,7 @@ def test_files_of_arrays_lie_as_in_the_model(tmp_path: Path, layout: str) -> Non
     assert dims == {(1, 5, 6, 3) if layout == "nhwc" else (1, 3, 5, 6)}
 
 
-@pytest.mark.parametrize(("to", "name"), [(8, "string"), (11, "float64"), (17, "type 17 of ONNX")])
+@pytest.mark.parametrize(("to", "name"), [(8, "string"), (17, "type 17 of ONNX")])
 def test_element_types_without_a_form_are_named(tmp_path: Path, to: int, name: str) -> None:
     nodes = [node("Cast", ["x"], ["h"], to=to), node("Cast", ["h"], ["y"], to=1)]
     with pytest.raises(UnsupportedError, match=f"elements of {name} are not supported") as caught:

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError, closest
+from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.frontends.fixed import constant_of, fixed_notes
 from cannery.frontends.interface import check_input_names, declare_input, finish
 from cannery.frontends.noise import Noise, NoNoiseError
 from cannery.frontends.onnx_control import CONTROL, follow
 from cannery.frontends.onnx_declared import Parting, parting, require_declared
+from cannery.frontends.onnx_doubles import NAME, NUMBER, Doubles
 from cannery.frontends.onnx_fold import (
     MAX_BYTES,
     MAX_BYTES_EACH,
@@ -37,11 +38,12 @@ from cannery.frontends.onnx_model import (
     OnnxNode,
     readers,
 )
-from cannery.frontends.onnx_old import FIRST, modernised
+from cannery.frontends.onnx_old import modernised
 from cannery.frontends.onnx_ops.base import Scope, find_operator
 from cannery.frontends.onnx_ops.state import ImportState
 from cannery.frontends.onnx_ops.values import Computed, Constant, Value, channels_last, identity
 from cannery.frontends.onnx_order import ordered, outer_reads
+from cannery.frontends.onnx_selection import check_opset, chosen_outputs, needed_nodes
 from cannery.frontends.onnx_sizes import Sizes, require_batches
 from cannery.frontends.onnx_ways import require_way
 from cannery.frontends.open_dimensions import OpenDimensionError, with_time
@@ -50,11 +52,8 @@ from cannery.frontends.unsupported import Problem, UnsupportedLayersError
 from cannery.ir.graph import Array, Graph, GraphBuilder
 from cannery.ir.tensor import DType
 
-#: Versions of the standard operators that are read.
-OPSETS = range(1, 29)
-
 _INPUT_DTYPES = {
-    **dict.fromkeys(("float", *HALVES.values()), DType.FLOAT32), "bool": DType.BOOL,
+    **dict.fromkeys(("float", NAME, *HALVES.values()), DType.FLOAT32), "bool": DType.BOOL,
     "uint8": DType.UINT8, "int8": DType.INT8, "uint16": DType.UINT16, "int16": DType.INT16,
     "uint32": DType.UINT32, "int32": DType.INT32, "uint64": DType.UINT64, "int64": DType.INT64,
 }  # fmt: skip
@@ -84,10 +83,10 @@ def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
     Raises UnsupportedLayersError listing all nodes, ModelError for parts that do not fit together,
     OptionError for options that do not fit the model.
     """
-    _check_opset(model)
+    check_opset(model)
     model = modernised(model)
-    outputs = _outputs(model, options)
-    nodes = _needed(ordered(model.nodes), outputs)
+    outputs = chosen_outputs(model, options)
+    nodes = needed_nodes(ordered(model.nodes), outputs)
 
     def build(options: ImportOptions) -> Graph:
         return _Importer(model, nodes, outputs, options).run()
@@ -125,42 +124,6 @@ def _has_time(model: OnnxModel, nodes: Sequence[OnnxNode]) -> bool:
     return any(n.kind in _RECURRENT for n in (*nodes, *inner))
 
 
-def _check_opset(model: OnnxModel) -> None:
-    """Raises UnsupportedError for operators of unsupported versions."""
-    versions = [f.version for f in model.functions.values()]
-    newest = OPSETS[-1]
-    for first, version in ((OPSETS[0], model.opset("")), *((FIRST, v) for v in versions)):
-        if version and not first <= version <= newest:
-            what = f"its operators have version {version}; {first} to {newest} are supported"
-            raise UnsupportedError(what, cure="export it again, for one of these versions")
-
-
-def _outputs(model: OnnxModel, options: ImportOptions) -> tuple[str, ...]:
-    """The names of the tensors to return."""
-    computed = [o for node in model.nodes for o in node.outputs if o]
-    for name in options.outputs:
-        if name not in computed:
-            near = closest(name, computed)
-            raise OptionError(
-                f"no tensor of the model is called {name!r}",
-                where="--outputs",
-                cure=f"did you mean {near!r}?" if near else "name one that a node computes",
-            )
-    if not options.outputs and not model.outputs:
-        raise ModelError("the model has no outputs")
-    return options.outputs or model.outputs
-
-
-def _needed(nodes: Sequence[OnnxNode], outputs: Sequence[str]) -> list[OnnxNode]:
-    """The nodes on which outputs depend, in order."""
-    wanted, found = set(outputs), []
-    for node in reversed(nodes):
-        if wanted & {o for o in node.outputs if o}:
-            found.append(node)
-            wanted.update(outer_reads(node))
-    return found[::-1]
-
-
 def _input_dtype(given: OnnxInput) -> DType:
     """The element type of an input. Raises UnsupportedError."""
     if given.dtype not in _INPUT_DTYPES:
@@ -186,6 +149,7 @@ class _Importer:
         self._outputs = outputs
         self._options = options
         self._builder = GraphBuilder(model.name)
+        self._doubles = Doubles()
         self._noise = Noise(options.noise, self._builder)
         self._state = ImportState(
             self._builder, model.opset, self._meets_channels_first, self._noise
@@ -234,11 +198,18 @@ class _Importer:
         marked += [n for n, (_, is_first) in zip(graph.outputs, ports, strict=False) if is_first]
         files = tuple(sorted(self._model.files))
         notes = (*half_notes(self._model, (*names, *self._outputs)), *self._noise.notes)
-        notes = (*notes, *fixed_notes(fixed))
+        doubles = [i.name for i in inputs if i.dtype == NAME]
+        doubles += [o for o in self._outputs if self._is_declared_double(o)]
+        notes = (*notes, *fixed_notes(fixed), *self._doubles.notes(doubles))
         return replace(
             graph, channels_first=frozenset(marked), files=files, notes=notes,
             metadata=self._model.metadata, states=self._noise.states(graph),
         )  # fmt: skip
+
+    def _is_declared_double(self, output: str) -> bool:
+        """Whether the file says that an output is float64."""
+        declared = self._model.declared.get(output)
+        return declared is not None and declared.dtype == NAME
 
     def _calm_outputs(self) -> str:
         """The cure for random numbers, if there are: the outputs that need none."""
@@ -310,7 +281,7 @@ class _Importer:
 
     def _output(self, name: str) -> tuple[str, bool]:
         """The value of an output, and whether it is an image with channels first."""
-        value = self.value(name, f"output {name!r}")
+        value = self._doubles.narrowed(self.value(name, f"output {name!r}"))
         if value is None:
             raise ModelError("is not computed", where=f"output {name!r}")
         scope = Scope(self._state, OnnxNode("Identity", "", name, (), (name,), {}), ())
@@ -391,6 +362,8 @@ class _Importer:
             scope.check_all_read()
             self._store(node, [known])
             return
+        inputs = self._in_float32(node, inputs)
+        scope = Scope(self._state, node, inputs)
         try:
             built = find_operator(node)(scope)
             results = [built] if isinstance(built, Constant | Computed) else built
@@ -404,6 +377,11 @@ class _Importer:
             self.inline(
                 node, inlined(node, function, self.prefix(node.label)), NodePlace(where, depth)
             )
+
+    def _in_float32(self, node: OnnxNode, inputs: Sequence[Value | None]) -> list[Value | None]:
+        """The inputs of a node that is not folded: what is float64 becomes float32."""
+        self._doubles.used |= NUMBER in (node.attributes.get("to"), node.attributes.get("dtype"))
+        return [self._doubles.narrowed(value) for value in inputs]
 
     def _is_list(self, node: OnnxNode) -> bool:
         """Whether a node is an Identity of a list of tensors."""
@@ -453,7 +431,7 @@ class _Importer:
         if depth > MAX_DEPTH or self._inlined > MAX_INLINED:
             raise ModelError("its functions call each other too deeply or too often", where=where)
         outputs = [o for o in node.outputs if o in self._used]
-        needed = _needed(ordered(nodes), outputs)
+        needed = needed_nodes(ordered(nodes), outputs)
         self._used.update(i for n in needed for i in outer_reads(n))
         for inner in needed:
             self._apply(inner, depth + 1)

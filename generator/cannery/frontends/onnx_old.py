@@ -26,7 +26,7 @@ EXPERIMENTAL = ("Affine", "Crop", "ImageScaler", "ParametricSoftplus", "Scale", 
 
 #: Operators that lost an attribute without a meaning for inference, and changed in nothing else.
 _SAME = frozenset(
-    "Abs AveragePool BatchNormalization Ceil Clip Dropout Elu Exp Floor GRU Gemm HardSigmoid "
+    "Abs AveragePool BatchNormalization Ceil Clip Dropout Elu Exp Floor Gemm HardSigmoid "
     "InstanceNormalization LSTM LeakyRelu Log Max Mean Min Neg RNN Reciprocal Relu Sigmoid Sqrt "
     "Sum Tanh".split()
 )
@@ -155,6 +155,13 @@ def _split(node: OnnxNode, _: int) -> list[OnnxNode]:
     return [node]
 
 
+def _gru(node: OnnxNode, _: int) -> list[OnnxNode]:
+    """Its first version spells its default direction in its own way."""
+    direction = node.attributes.get("direction")
+    values = {"direction": "forward"} if direction == "foward" else {}
+    return [replace(node, attributes={**_without(node, *_DROPPED).attributes, **values})]
+
+
 def _pool(node: OnnxNode, _: int) -> list[OnnxNode]:
     p = node.attributes.get("p", 2.0)
     if not isinstance(p, int | float) or p != int(p):
@@ -168,7 +175,7 @@ def _upsample(node: OnnxNode, _: int) -> list[OnnxNode]:
 
 
 _CHANGES: dict[str, _Change] = {
-    **dict.fromkeys(_BINARY, _binary), "Cast": _cast, "Concat": _concat, "GlobalLpPool": _pool,
-    "LpPool": _pool, "PRelu": _prelu, "Pad": _pad, "Reshape": _reshape, "Selu": _selu,
-    "Split": _split, "Upsample": _upsample,
+    **dict.fromkeys(_BINARY, _binary), "Cast": _cast, "Concat": _concat, "GRU": _gru,
+    "GlobalLpPool": _pool, "LpPool": _pool, "PRelu": _prelu, "Pad": _pad, "Reshape": _reshape,
+    "Selu": _selu, "Split": _split, "Upsample": _upsample,
 }  # fmt: skip

@@ -65,7 +65,7 @@ def _shape(scope: Scope) -> tuple[int, ...]:
     else:
         shape, own = scope.integers("shape"), "float32"
     name = element_type(scope.integer("dtype")).name if scope.has("dtype") else own
-    if name != "float32":
+    if supported(name) is not DType.FLOAT32:
         raise unsupported_elements(name)
     check_size(shape)
     return shape

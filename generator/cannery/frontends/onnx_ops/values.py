@@ -60,9 +60,12 @@ Value: TypeAlias = Constant | Computed
 
 
 def supported(name: str) -> DType:
-    """The element type of this name in numpy; UnsupportedError if networks cannot have it."""
+    """The element type of this name in numpy; UnsupportedError if networks cannot have it.
+
+    float64 is computed as float32.
+    """
     try:
-        return DType(name)
+        return DType.FLOAT32 if name == "float64" else DType(name)
     except ValueError:
         raise unsupported_elements(name) from None
 
