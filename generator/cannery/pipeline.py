@@ -234,9 +234,9 @@ def source_of(
 
 
 def _class_names(source: Source, options: Options) -> tuple[str, ...]:
-    """The names of the classes, if they are given."""
+    """The names of the classes: those that are given, else the model's."""
     if options.class_names is None:
-        return ()
+        return source.graph.class_names
     sizes = [t.type.shape[-1] for t in source.outputs if t.type.shape]
     return read_class_names(options.class_names, sizes)
 

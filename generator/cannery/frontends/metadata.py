@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 #: Entries that are kept, and characters of each key and value.
@@ -35,6 +35,14 @@ def make_metadata(items: Iterable[tuple[str, object]]) -> dict[str, str]:
         if name and text and name not in found and len(found) < MAX_ENTRIES:
             found[name] = text
     return found
+
+
+def sound_names(found: Collection[tuple[str, ...]]) -> tuple[str, ...]:
+    """The names of the classes, if there is one list of them; a nameless one gets its number."""
+    if len(found) != 1:
+        return ()
+    (names,) = found
+    return tuple(sound(name, MAX_KEY) or str(k) for k, name in enumerate(names))
 
 
 def keras_metadata(name: str, version: str) -> dict[str, str]:

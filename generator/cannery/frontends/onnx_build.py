@@ -9,6 +9,7 @@ from dataclasses import replace
 from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.frontends.fixed import constant_of, fixed_notes
 from cannery.frontends.interface import check_input_names, declare_input, finish
+from cannery.frontends.metadata import sound_names
 from cannery.frontends.noise import Noise, NoNoiseError
 from cannery.frontends.onnx_control import CONTROL, follow
 from cannery.frontends.onnx_declared import Parting, parting, require_declared
@@ -204,6 +205,7 @@ class _Importer:
         return replace(
             graph, channels_first=frozenset(marked), files=files, notes=notes,
             metadata=self._model.metadata, states=self._noise.states(graph),
+            class_names=sound_names(self._state.class_names),
         )  # fmt: skip
 
     def _is_declared_double(self, output: str) -> bool:

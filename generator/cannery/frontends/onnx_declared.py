@@ -16,9 +16,9 @@ from cannery.frontends.onnx_ops.values import Constant, Value
 #: Floats of any width, which are computed as float32, by the names of onnx.proto.
 _FLOATS = ("float", "double", *HALVES.values())
 
-#: Types that declare nothing: the first of TensorProto.DataType, and those that Cannery does not
-#: know.
-_NO_TYPES = ("undefined", "unknown")
+#: Types that declare nothing: the first of TensorProto.DataType, those that Cannery does not know,
+#: and texts, for which indices stand.
+_NO_TYPES = ("undefined", "unknown", "string")
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,8 @@ class Graph:
     outputs may be off by `unit_error` of max|y|. `scales` are for inputs and outputs that are
     integers with a scale. `calls` is set if the network runs step by step. `notes`: what else users
     of the interface should know, a line each. `metadata` is what the file says of itself.
-    `weights_vary`: the code has to serve other weights too.
+    `weights_vary`: the code has to serve other weights too. `class_names`: what the model calls the
+    classes whose indices an output holds.
     """
 
     name: str
@@ -193,6 +194,7 @@ class Graph:
     notes: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict, compare=False)
     weights_vary: bool = False
+    class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))

@@ -117,10 +117,10 @@ def _make_chain(parts: Sequence[Step]) -> Step:
 
 
 def _may_fuse(graph: Graph, node: Node) -> bool:
-    """Whether an epilogue may follow a node: not after a mere view of memory, plain scalar code, or
-    a node that reads its results again.
+    """Whether an epilogue may follow a node: not after a mere view of memory, plain scalar code,
+    trees, or a node that reads its results again.
     """
-    apart = ("Reshape", "Identity", "Concat", "Lstm", "Gru", "Rnn", "Attention")
+    apart = ("Reshape", "Identity", "Concat", "Lstm", "Gru", "Rnn", "Attention", "TreeEnsemble")
     plain = isinstance(node.op, ScalarOp | QuantizedOp) or convolution_form(graph, node) is not None
     return node.op.kind not in apart and not plain
 

@@ -38,6 +38,7 @@ from cannery.ops.random.op import Draw
 from cannery.ops.reduce.op import Reduction
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.integers import takes_integers
+from cannery.ops.trees.op import TreeEnsemble
 
 #: Most nodes of a graph: real networks have some thousand.
 MAX_NODES = 20_000
@@ -311,7 +312,7 @@ class Scope:
 
     def _check_types(self, op: Op, inputs: Sequence[str]) -> None:
         """UnsupportedError for element types that an operator does not accept."""
-        if isinstance(op, (*_ANY_TYPE, ScalarOp)):
+        if isinstance(op, (*_ANY_TYPE, ScalarOp, TreeEnsemble)):
             return
         for name in inputs:
             type_ = self._builder.types[name] if name else TensorType(())
@@ -381,6 +382,10 @@ class Scope:
     def whole(self, value: Value) -> Value:
         """The tensor before it was merely reshaped."""
         return self._state.wholes.get(value, value) if isinstance(value, Computed) else value
+
+    def name_classes(self, names: tuple[str, ...]) -> None:
+        """Record what the classes are called whose indices a label is."""
+        self._state.class_names.add(names)
 
     def dtype(self, value: Value) -> str:
         """The element type of a tensor, as numpy names it."""

@@ -19,7 +19,8 @@ class ImportState:
 
     `meets_channels_first` says whether a tensor of the model is read as images; `wholes` has the
     sources of reshaped tensors; `dequantised` names the operands of DequantizeLinear for constants
-    stored as integers. `noise` draws random numbers.
+    stored as integers. `noise` draws random numbers. `class_names` has the names of each
+    classifier's classes.
     """
 
     builder: GraphBuilder
@@ -31,6 +32,7 @@ class ImportState:
     moved: dict[tuple[str, Perm], str] = field(default_factory=dict)
     wholes: dict[Computed, Computed] = field(default_factory=dict)
     dequantised: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    class_names: set[tuple[str, ...]] = field(default_factory=set)
 
     def floats(self, value: Value | None) -> Value | None:
         """Turns constants stored as integers into the floats that they mean."""

@@ -1,0 +1,1 @@
+"""What classical models compute beside trees: distances, and probabilities from pairs."""

@@ -1,0 +1,1 @@
+"""Decision trees: ensembles of them, and the ways to walk through them."""

@@ -1,0 +1,194 @@
+"""What the schedules of tree ensembles share: the loop over samples, and how leaves are joined."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from cannery.ctext.literals import c_float
+from cannery.ir.graph import Graph
+from cannery.layouts import Want
+from cannery.ops.scalar.body import Body, Tensor
+from cannery.ops.shared.function import describe, kernel_of_nothing, signature
+from cannery.ops.trees.columns import Columns
+from cannery.ops.trees.forest import I32, Forest, forest_of
+from cannery.ops.trees.op import TreeEnsemble
+from cannery.schedule.program import Step
+from cannery.schedule.schedule import ConstArray, Job, Kernel, Schedule
+from cannery.target.isa import Isa
+
+#: The columns' memory is a multiple of so many bytes, for what comes after them.
+_ALIGNMENT = 8
+
+#: Cycles after a branch that was guessed wrong, on a processor that guesses, and on a small one.
+_WRONG_GUESS, _TAKEN = 16.0, 2.0
+
+#: Cycles from the number of a node to that of the next one: two loads, a comparison, an addition.
+LATENCY = 13.0
+
+#: Cycles that making a column takes.
+_COLUMN = 2.0
+
+
+def is_small(isa: Isa) -> bool:
+    """Whether it is probably a microcontroller, which computes in order."""
+    return isa.widest == 1 and isa.bits == 32
+
+
+def issue(isa: Isa) -> float:
+    """Instructions per cycle."""
+    return 1.0 if is_small(isa) else isa.core.issue
+
+
+def wrong_guess(isa: Isa) -> float:
+    """Cycles that an unforeseen branch takes."""
+    return _TAKEN if is_small(isa) else _WRONG_GUESS
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What a kernel is written from: the statements `c`, the forest, its columns, and the job."""
+
+    c: Body
+    forest: Forest
+    columns: Columns
+    aggregate: str
+
+    @property
+    def k(self) -> str:
+        """The array that nodes index by column."""
+        return "xr" if self.columns.direct else "k"
+
+    @property
+    def sums(self) -> bool:
+        return self.aggregate in ("SUM", "AVERAGE")
+
+    @cached_property
+    def rows(self) -> tuple[np.ndarray, I32]:
+        """Different leaves, and which of them each leaf is: several targets have few."""
+        rows, which = np.unique(self.forest.leaves, axis=0, return_inverse=True)
+        return rows, np.asarray(which.reshape(-1), np.int32)
+
+    @cached_property
+    def row_table(self) -> str:
+        """The name of the array with the different leaves."""
+        return self.c.table(self.rows[0], "leaves: what each adds to the targets")
+
+    def begin(self) -> None:
+        """Declare the sum of a single target, or start those of several."""
+        start = "0.0f" if self.sums else c_float(np.inf if self.aggregate == "MIN" else -np.inf)
+        if self.forest.targets == 1:
+            self.c(f"float s = {start};")
+            return
+        with self.c.loop("q", self.forest.targets) as q:
+            self.c(f"yr[{q}] = {start};")
+
+    def joined(self, total: str, leaf: str) -> str:
+        """The statement that joins a leaf's value."""
+        if self.sums:
+            return f"{total} += {leaf};"
+        sign = "<" if self.aggregate == "MIN" else ">"
+        return f"{total} = {leaf} {sign} {total} ? {leaf} : {total};"
+
+    def add_row(self, place: str) -> None:
+        """Join the row of `row_table` that begins at `place`."""
+        with self.c.loop("q", self.forest.targets) as q:
+            at = place if q == "0" else f"{place} + {q}"
+            self.c(self.joined(f"yr[{q}]", f"{self.row_table}[{at}]"))
+
+    def finish(self) -> None:
+        """The mean, and the base values."""
+        forest, base = self.forest, self.forest.base
+        mean = f" / {c_float(forest.trees)}" if self.aggregate == "AVERAGE" else ""
+        if forest.targets == 1:
+            shift = f" + {c_float(float(base[0]))}" if base[0] else ""
+            self.c(f"yr[0] = s{mean}{shift};")
+        elif mean or base.any():
+            table = self.c.table(base, "base values") if base.any() else ""
+            with self.c.loop("q", forest.targets) as q:
+                self.c(f"yr[{q}] = yr[{q}]{mean}{f' + {table}[{q}]' if table else ''};")
+
+
+@dataclass(frozen=True)
+class TreeSchedule(Schedule):
+    """The base of all; `write` walks through the trees of one sample."""
+
+    want = Want(dense=True)
+
+    #: Whether `Columns.spare` is needed.
+    spare = False
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if not isinstance(step.anchor.op, TreeEnsemble):
+            return "not an ensemble of trees"
+        if not step.alone:
+            return "several nodes"
+        return self.unfit(forest_of(graph, step.anchor))
+
+    def unfit(self, forest: Forest) -> str:
+        """Why this schedule does not suit a forest; empty if it does."""
+        return ""
+
+    def more_bytes(self, forest: Forest) -> int:
+        """Bytes of scratch memory after the columns."""
+        return 0
+
+    @abstractmethod
+    def write(self, walk: Walk, job: Job) -> str:
+        """Append the statements of one sample; returns functions that are needed before."""
+
+    def kernel(self, job: Job) -> Kernel:
+        node = job.step.anchor
+        op, forest = node.op, forest_of(job.graph, node)
+        assert isinstance(op, TreeEnsemble)
+        if not job.type(node.output).elements:
+            return kernel_of_nothing(job)
+        columns = Columns(forest, bool(job.params["integers"]), job.symbol, self.spare)
+        x, y = job.type(job.step.inputs[0]), job.type(node.output)
+        c = Body(job.symbol, [Tensor("x", x)], Tensor("y", y))
+        walk = Walk(c, forest, columns, op.aggregate)
+        scratch = column_bytes(columns) + self.more_bytes(forest)
+        with c.loop("i", x.shape[0]) as i:
+            _rows(c, i, x.shape[1], forest.targets)
+            _declare(c, columns)
+            walk.begin()
+            before = self.write(walk, job)
+            walk.finish()
+        head = signature(job, scratch=bool(scratch))
+        code = f"{columns.helper}{before}{describe(job)}\n{head}\n{{\n{c.text}\n}}\n"
+        constants: tuple[ConstArray, ...] = (*columns.constants, *c.constants)
+        return Kernel(code, constants, scratch_bytes=scratch, whole=True)
+
+
+def _rows(c: Body, i: str, features: int, targets: int) -> None:
+    """The sample and its results."""
+    for kind, name, of, size in (
+        ("const float", "xr", "x", features),
+        ("float", "yr", "y", targets),
+    ):
+        at = of if i == "0" else f"{of} + {i}" if size == 1 else f"{of} + {i} * {size}"
+        c(f"{kind} *const {name} = {at};")
+
+
+def column_bytes(columns: Columns) -> int:
+    """Bytes of the columns in scratch memory."""
+    return -(-4 * columns.count // _ALIGNMENT) * _ALIGNMENT
+
+
+def _declare(c: Body, columns: Columns) -> None:
+    """The columns, if they are in memory. Not on the stack: gcc 12 may lay out a function's frame
+    so that what it writes there with vectors is not aligned.
+    """
+    if columns.count:
+        cast = f"({columns.type} *)" if columns.integers else ""
+        c(f"{columns.type} *const k = {cast}scratch;")
+    for line in columns.statements():
+        c(line)
+
+
+def column_cycles(columns: Columns, isa: Isa) -> float:
+    """Cycles of making the columns of a sample."""
+    return columns.count * _COLUMN * (4.0 if is_small(isa) else 1.0)
