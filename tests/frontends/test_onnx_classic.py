@@ -72,7 +72,5 @@ def test_one_score_is_that_of_the_second_class(tmp_path: Path) -> None:
 def test_what_cannot_be_is_told(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="2 entries for 3 features"):
         load(tmp_path, _model("Scaler", offset=[1.0, 2.0]))
-    with pytest.raises(UnsupportedError, match="strings"):
-        load(tmp_path, _model("LinearClassifier", **_linear(classlabels_strings=["a", "b"])))
     with pytest.raises(UnsupportedError, match=r"other than .*Scaler"):
-        load(tmp_path, _model("TreeEnsembleRegressor"))
+        load(tmp_path, _model("TfIdfVectorizer"))

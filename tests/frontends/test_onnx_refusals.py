@@ -240,10 +240,10 @@ CLASSIC = [
         intercepts=[1.0, 1.0], domain=ML),
     bad("LinearClassifier", "3 classes for 1", (2, 3), coefficients=[1.0] * 3,
         intercepts=[1.0], classlabels_ints=[0, 1, 2], domain=ML, outputs=2),
-    bad("LinearClassifier", "softmax of a single score", (2, 3), coefficients=[1.0] * 3,
-        intercepts=[1.0], classlabels_ints=[0, 1], post_transform="SOFTMAX", domain=ML, outputs=2),
-    bad("LinearClassifier", "named by strings", (2, 3), coefficients=[1.0] * 3,
-        intercepts=[1.0], classlabels_strings=["a", "b"], domain=ML, outputs=2),
+    bad("LinearClassifier", "PROBIT of a single row", (2, 3), coefficients=[1.0] * 3,
+        intercepts=[1.0], classlabels_ints=[0, 1], post_transform="PROBIT", domain=ML, outputs=2),
+    bad("LinearClassifier", "one of classlabels_strings and", (2, 3), coefficients=[1.0] * 3,
+        intercepts=[1.0], domain=ML, outputs=2),
 ]  # fmt: skip
 
 

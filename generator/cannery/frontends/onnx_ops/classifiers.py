@@ -38,10 +38,8 @@ def samples(scope: Scope, index: int = 0) -> str:
     if len(x.shape) == 1:
         x = scope.reshaped(x, (1, x.shape[0]), "sample")
     if len(x.shape) != 2:
-        raise UnsupportedError(
-            f"its input has shape {x.shape}; samples of features are two-dimensional",
-            cure="flatten it before",
-        )
+        what = f"its input has shape {x.shape}, expected rows of features"
+        raise UnsupportedError(what, cure="flatten it before")
     name = scope.plain(x)
     dtype = scope.type(name).dtype
     if dtype is DType.FLOAT32:

@@ -234,5 +234,5 @@ class _Maker:
                 break
             found.append(other.split)
             after = other.no
-        exact = {v for v in found if np.float32(v) == v}
+        exact = {v for v in found if float(np.float32(v)) == v}
         return tuple(sorted(exact)), after

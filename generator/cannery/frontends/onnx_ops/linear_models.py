@@ -39,7 +39,7 @@ def _matrix(scope: Scope, name: str, rows: int, columns: int) -> Array:
     """A list of numbers as a matrix; ModelError if there are not as many."""
     numbers = scope.numbers(name)
     if len(numbers) != rows * columns:
-        raise ModelError(f"has {len(numbers)} {name}, expected {rows} x {columns}")
+        raise ModelError(f"has {len(numbers)} {name} for {rows} x {columns}")
     return np.array(numbers, np.float32).reshape(rows, columns)
 
 
@@ -84,7 +84,7 @@ def linear_classifier(scope: Scope) -> Sequence[Value]:
         label = label_output(scope, above(scope, scores, 0.0), labels)
         return [label, scope.result(_second_class(scope, scores, post))]
     if bias.size != len(labels) or bias.size < 2:
-        raise ModelError(f"has {bias.size} intercepts for {len(labels)} classes")
+        raise ModelError(f"has {len(labels)} classes for {bias.size} intercepts")
     label = label_output(scope, greatest(scope, scores), labels)
     return [label, scope.result(post_transform(scope, scores, post))]
 

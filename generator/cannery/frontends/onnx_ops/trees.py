@@ -81,6 +81,7 @@ class _Rows:
             leaves += mode == "LEAF"
             place[name] = -leaves if mode == "LEAF" else inner
             inner += mode != "LEAF"
+        roots = self._roots(place)
         for name in weights:
             if place.get(name, 0) >= 0:
                 raise ModelError(f"node {name[1]} of tree {name[0]} has weights, but is no leaf")
@@ -91,7 +92,7 @@ class _Rows:
                 rows.append(weights.get(name, alone))
             else:
                 nodes.append(self._node(k, place))
-        return FileForest(nodes, self._roots(place), rows, targets)
+        return FileForest(nodes, roots, rows, targets)
 
     def _node(self, k: int, place: Mapping[tuple[int, int], int]) -> FileNode:
         tree, number = self.names[k]

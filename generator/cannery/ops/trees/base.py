@@ -185,6 +185,8 @@ def _declare(c: Body, columns: Columns) -> None:
     if columns.count:
         cast = f"({columns.type} *)" if columns.integers else ""
         c(f"{columns.type} *const k = {cast}scratch;")
+    if not len(columns.forest.columns):
+        c("(void)xr;")
     for line in columns.statements():
         c(line)
 

@@ -119,7 +119,7 @@ class Columns:
             if not Column(kind).is_member and _step(features) is None:
                 name = f"{self.symbol}_features{kind}"
                 found.append(ConstArray(name, smallest(features), "features of columns"))
-        if any(Column(kind).is_member for kind, _, _ in self._runs):
+        if self.forest.values.size:
             found.append(ConstArray(f"{self.symbol}_sets", self.forest.values, "sets of values"))
         return tuple(found)
 
