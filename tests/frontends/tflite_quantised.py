@@ -267,6 +267,12 @@ _FUNCTIONS: dict[str, Case] = {
     "leaky_relu": _function("LEAKY_RELU", 0.06, -9, "LeakyReluOptions", Alpha=0.2),
     "requantize": _function("QUANTIZE", 0.031, -20, "QuantizeOptions"),
     "exp": _function("EXP", 1.0, -128, "ExpOptions"),
+    "hard_swish": _function("HARD_SWISH", 0.03, -20, "HardSwishOptions"),
+    "hard_swish_wide": Case(
+        "HARD_SWISH", [Value((4, 256), scales=(0.004,), zeros=(-70,))],
+        Value((4, 256), scales=(0.003,), zeros=(10,)), "HardSwishOptions",
+    ),
+    "gelu": _function("GELU", 0.03, -20, "GeluOptions"),
     "softmax": Case(
         "SOFTMAX", [Value((50, 12))], Value((50, 12), scales=(1 / 256,), zeros=(-128,)),
         "SoftmaxOptions", {"Beta": 1.0},
@@ -307,6 +313,29 @@ _MOVES: dict[str, Case] = {
     "pad": Case("PAD", [_X, _PADS], Value((2, 10, 9, 8)), "PadOptions"),
     "concatenation": Case(
         "CONCATENATION", [_X, _X], Value((2, 7, 6, 16)), "ConcatenationOptions", {"Axis": 3}
+    ),
+    "space_to_batch": Case(
+        "SPACE_TO_BATCH_ND",
+        [
+            _X,
+            Value(np.array([2, 3], np.int32), "INT32", (), ()),
+            Value(np.array([[1, 2], [2, 1]], np.int32), "INT32", (), ()),
+        ],
+        Value((12, 5, 3, 8)),
+        "SpaceToBatchNDOptions",
+    ),
+    "reduce_max": Case(
+        "REDUCE_MAX",
+        [_X, Value(np.array([1, 2], np.int32), "INT32", (), ())],
+        Value((2, 8)),
+        "ReducerOptions",
+    ),
+    "reduce_min": Case(
+        "REDUCE_MIN",
+        [_X, Value(np.array([3], np.int32), "INT32", (), ())],
+        Value((2, 7, 6, 1)),
+        "ReducerOptions",
+        {"KeepDims": True},
     ),
     "maximum": Case("MAXIMUM", [_X, _X], _X, "MaximumMinimumOptions"),
     "minimum": Case("MINIMUM", [_X, _X], _X, "MaximumMinimumOptions"),

@@ -387,7 +387,7 @@ def depth_to_space(scope: Scope) -> str:
     return scope.reshaped(moved, (n, h * b, w * b, c // (b * b)))
 
 
-@operator("SPACE_TO_BATCH_ND")
+@operator("SPACE_TO_BATCH_ND", moves=True)
 def space_to_batch(scope: Scope) -> str:
     """x[N,*S,..], block, pads -> the phases of the padded image as samples."""
     x = scope.input(0)
@@ -399,7 +399,9 @@ def space_to_batch(scope: Scope) -> str:
         raise ModelError(f"blocks of {block} in the shape {scope.shape(x)}")
     if any(map(any, pairs)):
         none = ((0, 0),) * (len(rest) - k)
-        x = scope.node(Pad(((0, 0), *pairs, *none)), [x], "padded")
+        known = scope.tensor(0).scales
+        zero = float(known.zeros[0]) if known is not None and known.single else 0.0
+        x = scope.node(Pad(((0, 0), *pairs, *none), zero), [x], "padded")
     sizes = scope.shape(x)[1 : k + 1]
     if any(d % b for d, b in zip(sizes, block, strict=True)):
         raise ModelError(f"blocks of {block} in an image of {sizes}")

@@ -30,10 +30,11 @@ from cannery.frontends.tflite.quantities import (
 from cannery.frontends.tflite.scope import Scope, quantised
 from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
-from cannery.ops.elementwise import Add, Max, Min, Sub
+from cannery.ops.elementwise import Add, Gelu, Max, Min, Sub
 from cannery.ops.fixed_point.arithmetic import away, by_factor, make_factor
 from cannery.ops.fixed_point.average_pool import FixedAveragePool
 from cannery.ops.fixed_point.exponential import softmax_table
+from cannery.ops.fixed_point.hard_swish import hard_swish
 from cannery.ops.fixed_point.pointwise import (
     FixedProduct,
     FixedQuantize,
@@ -46,7 +47,7 @@ from cannery.ops.quantize.linear import DequantizeLinear
 from cannery.ops.quantize.products import ConvInteger, MatMulInteger
 from cannery.ops.quantized.elementwise import ByteTable
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
-from cannery.ops.reduce.op import ReduceSum
+from cannery.ops.reduce.op import ReduceMax, ReduceMin, ReduceSum
 
 _F32 = NDArray[np.float32]
 
@@ -236,6 +237,17 @@ def mean(scope: Scope) -> str:
     return scope.node(FixedRescale(*y.bounds), [sums, *parts])
 
 
+@quantised("REDUCE_MAX", "REDUCE_MIN")
+def reduced_extremum(scope: Scope) -> str:
+    """Of integers that mean the same; floats hold each of them."""
+    require_same(scope)
+    x = scope.input(0)
+    kind = ReduceMax if scope.kind == "REDUCE_MAX" else ReduceMin
+    op = kind(reduced_axes(scope, x), scope.flag("KeepDims"))
+    found = scope.node(op, [scope.node(Cast(DType.FLOAT32), [x], "numbers")], "found")
+    return scope.node(Cast(scope.dtype(x)), [found])
+
+
 @quantised("SOFTMAX")
 def softmax(scope: Scope) -> str:
     """In fixed point; the scale of the result is as the kernels assume it."""
@@ -313,17 +325,39 @@ _FUNCTIONS: Mapping[str, Callable[[_F32], _F32]] = {
     "TANH": np.tanh,
     "ELU": lambda x: np.where(x < 0, np.expm1(x), x),
     "EXP": np.exp,
+    "GELU": lambda x: gelu_of(x),
 }
+
+
+def gelu_of(x: _F32) -> _F32:
+    """By the error function, in float64."""
+    wide = x.astype(np.float64)
+    (found,) = Gelu().reference(wide)
+    return np.asarray(found, np.float32)
 
 
 @quantised(*_FUNCTIONS)
 def function_of_floats(scope: Scope) -> str:
     """In float32, as the kernels make their tables."""
+    if scope.kind == "GELU" and scope.flag("Approximate"):
+        raise UnsupportedError("its approximation is not supported on integers")
 
     def function(known: Quantity, y: Quantity) -> NDArray[np.float64]:
         with np.errstate(all="ignore"):
             x = _numbers(known).astype(np.float32) * np.float32(known.scale)
             return away(_FUNCTIONS[scope.kind](x) * (np.float32(1) / np.float32(y.scale)))
+
+    return _by_table(scope, function)
+
+
+@quantised("HARD_SWISH")
+def hard_swish_of_bytes(scope: Scope) -> str:
+    """In fixed point; the kernels take no result whose unit is much smaller than the input's."""
+
+    def function(known: Quantity, y: Quantity) -> NDArray[np.float64]:
+        if make_factor(known.scale / 128 / y.scale).shift > 0:
+            raise UnsupportedError("the scale of its result is too small for its input")
+        return hard_swish(_numbers(known), known.scale, y.scale).astype(np.float64)
 
     return _by_table(scope, function)
 
