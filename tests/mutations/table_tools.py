@@ -255,8 +255,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _driver(
         "steps are not divided by the runs that they took",
-        "laps[k] / repeats - clock_read",
-        "laps[k] - clock_read",
+        "(laps[k] - lapped[k] * clock_read) / repeats",
+        "laps[k] - lapped[k] * clock_read",
     ),
     _driver(
         "the time of a run is that of all repeats",
