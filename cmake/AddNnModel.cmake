@@ -2,7 +2,7 @@
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
 #              [AUTOTUNE] [CONTEXT cold|warm] [DEVICE <name>...] [LOCKED] [STAND_IN]
 #              [MAX_ERROR <e>] [MAX_LINES <n>] [MAX_SIZE <x>] [SPLIT <n>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
-#              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [SHARED] [WEIGHTS <file>] [COMPILED_NN] [CLASS_NAMES <file>] [METADATA] [PEEPHOLES <npz>] [STREAMING] [BLOCK <n>...] [LATENCY <n>] [TIME_AXIS <tensor>=<axis>...] [VARIABLE_LENGTH]
+#              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [SHARED] [WEIGHTS <file>] [COMPILED_NN] [CLASS_NAMES <file>] [METADATA] [PEEPHOLES <npz>] [CUSTOM <op>=<c>...] [STREAMING] [BLOCK <n>...] [LATENCY <n>] [TIME_AXIS <tensor>=<axis>...] [VARIABLE_LENGTH]
 #              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [SAME_EVERYWHERE] [STATE <input>=<output> ...] [SET <input>=<value> ...] [MAX_TRIPS <n>] [NOISE seed|input|mean]
 #              [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...] [TRACE_STEPS] [DUMP_VALUES]
 #              [FLAGS_FROM <target>...])
@@ -383,6 +383,10 @@ function(_cannery_generating_options out)
     foreach(value IN LISTS ARG_${keyword})
       if(keyword IN_LIST _CANNERY_PATH_OPTIONS)
         get_filename_component(value "${value}" ABSOLUTE)
+      elseif(keyword STREQUAL "CUSTOM" AND value MATCHES "^([^=]+)=(.+)$")
+        set(name "${CMAKE_MATCH_1}")
+        get_filename_component(value "${CMAKE_MATCH_2}" ABSOLUTE)
+        set(value "${name}=${value}")
       endif()
       # One word, so that a value which begins with a dash stays a value.
       list(APPEND result "${flag}=${value}")

@@ -14,7 +14,7 @@ ROOT = Path(cannery.__file__).parent
 
 #: Packages and single modules of cannery, from the ground up; ARCHITECTURE.md says what they are.
 ORDER = """
-errors atomic deadline resources names user_files user_folders class_names output_files
+errors plugins atomic deadline resources names user_files user_folders class_names output_files
 options_given devices ir npz layouts option_values options options_text
 target project_file options_cmake
 schedule ctext ops

@@ -77,7 +77,7 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
 #: What the network's files do not depend on: tools, where choices come from, and what is an error.
 ELSEWHERE = {"target", "tuning", "locked", "cc", "cflags", "ldflags", "runner", "device",
              "stand_in", "tuned_by", "macros", "peepholes", "calibration", "max_loss",
-             "same_everywhere", "state", "noise", "max_trips"}  # fmt: skip
+             "same_everywhere", "state", "noise", "max_trips", "custom"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -140,6 +140,10 @@ def dims(texts: Sequence[str]) -> dict[str, int]:
     return {name: count(value) for name, value in pairs(texts).items()}
 
 
+def files_by_name(texts: Sequence[str]) -> dict[str, Path]:
+    return {name: Path(value) for name, value in pairs(texts).items()}
+
+
 def constants(texts: Sequence[str]) -> dict[str, str]:
     """Numbers by commas, or true and false, for each tensor; its type says what they mean."""
     found = pairs(texts)

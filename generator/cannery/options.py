@@ -85,6 +85,7 @@ class Options:
     max_trips: int | None = None
     noise: str | None = None
     peepholes: Path | None = None
+    custom: Mapping[str, Path] = field(default_factory=dict)
     shared: bool = False
     weights: Path | None = None
     streaming: bool = False
@@ -116,7 +117,7 @@ class Options:
     ranges: tuple[tuple[int, float], ...] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("dims", "fixed", "input_dtype", "rename", "state", "time_axis"):
+        for name in ("custom", "dims", "fixed", "input_dtype", "rename", "state", "time_axis"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     @property
@@ -208,6 +209,8 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              "FROM", example="seed"),
         Spec("peepholes", _ONE, "Peepholes of LSTM layers: a .npz file, one array per layer.",
              Path, "FILE", is_path=True, example="peepholes.npz"),
+        Spec("custom", _MANY, "Operator or layer that a C file of yours computes.",
+             parse.files_by_name, "NAME=FILE", example="MyOp=my_op.c"),
     ),
     Group.PROCESSOR: (
         Spec("target", _ONE,

@@ -127,6 +127,7 @@ def _import_options(options: Options) -> ImportOptions:
         noise=options.noise,
         fixed=options.fixed,
         max_trips=options.max_trips,
+        custom=options.custom,
     )
 
 
@@ -167,7 +168,7 @@ def choose(graph: Graph, target: Target, options: Options) -> Chosen:
 
 #: Options that `cannery weights` does not take from the manifest: files, tools, the processor.
 _NOT_KEPT = (
-    "target", "isa",
+    "target", "isa", "custom",
     *(s.name for s in SPECS if s.is_path or s.group in (Group.TUNING, Group.TOOLS)),
 )  # fmt: skip
 

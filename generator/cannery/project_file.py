@@ -32,8 +32,9 @@ _DEFAULTS, _MODEL = "defaults", "model"
 WRITTEN = ("tuning", "weights")
 
 #: The options that may stand in a file, as the command line calls them.
-_KNOWN = {spec.flag.removeprefix("--"): spec for spec in SPECS if spec.cmake}
-_REFUSED = {spec.flag.removeprefix("--") for spec in SPECS if not spec.cmake}
+#: Options that start programs, or run Python: those of tools, and references of operators.
+_REFUSED = {s.flag.removeprefix("--") for s in SPECS if not s.cmake or s.name == "custom"}
+_KNOWN = {s.flag.removeprefix("--"): s for s in SPECS if s.flag.removeprefix("--") not in _REFUSED}
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ _RARE: dict[str, tuple[Any, ...]] = {
     "rename": (("x=other_name",), ("v1_0=b",)), "outputs": (("v1_0",), ("nowhere",)),
     "state": (("x=v1_0",),), "same_everywhere": (True,),
     "fixed": (("x=0.5",), ("other=1",), ("other=true",)), "max_trips": ("1", "3"),
+    "custom": (("Relu=missing.c",),),
     "noise": ("seed", "input", "mean"),
     "isa": (("sse2", "avx2"), ("avx2", "nope")),
     "locked": (True,),

@@ -46,6 +46,7 @@ class ModelOptions(TypedDict, total=False):
     max_trips: int
     noise: str
     peepholes: StrPath
+    custom: Texts | Mapping[str, StrPath]
     streaming: bool
     block: int | str | Sequence[int | str]
     latency: int | str

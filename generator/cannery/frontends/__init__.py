@@ -1,7 +1,7 @@
 """Readers of model files: a file in, a Graph out.
 
 The format is recognised by content, never by suffix. Each reader is a module with `FORMAT`,
-`recognises` and `load`; to add one, add it to `_READERS`.
+`recognises` and `load`; to add one, add it to `_READERS`. Other packages have entry points.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from cannery.errors import CanneryError, ModelError, OptionError
+from cannery.frontends.custom import files_of
 from cannery.frontends.foreign import identify, identify_folder
 from cannery.frontends.numbers import check_numbers
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Graph
 from cannery.ir.verify import verify
+from cannery.plugins import FRONTENDS, plugins
 from cannery.user_files import check_file
 
 __all__ = ["ImportOptions", "formats", "load_graph"]
@@ -76,7 +78,9 @@ def formats() -> tuple[str, ...]:
 
 
 def _readers() -> Iterator[_Reader]:
-    return (cast(_Reader, import_module(name)) for name in _READERS)
+    """Those of other packages first, as an archive of any kind may be one of Keras."""
+    yield from (cast(_Reader, module) for module in plugins(FRONTENDS))
+    yield from (cast(_Reader, import_module(name)) for name in _READERS)
 
 
 def _load(reader: _Reader, path: Path, options: ImportOptions) -> Graph:
@@ -84,6 +88,11 @@ def _load(reader: _Reader, path: Path, options: ImportOptions) -> Graph:
         graph = reader.load(path, options)
         verify(graph, after="import")
         check_numbers(graph)
+        if set(files_of(options.custom)) - set(graph.files):
+            raise OptionError(
+                f"{reader.FORMAT} has no operators of your own", where="--custom",
+                cure="leave it out: it is for ONNX and Keras",
+            )  # fmt: skip
     except OptionError:
         raise
     except CanneryError as error:

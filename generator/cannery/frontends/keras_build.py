@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cannery.errors import CanneryError, ModelError, UnsupportedError
+from cannery.frontends.custom import files_of
 from cannery.frontends.interface import check_input_names, declare_input, finish
 from cannery.frontends.keras_arguments import Arguments, Call, Operand, replaced
 from cannery.frontends.keras_calls import TensorRef
@@ -67,9 +68,10 @@ def build_graph(model: ModelConfig, store: WeightStore, options: ImportOptions) 
         return _Importer(network, needed, store, options).run()
 
     try:
-        return build(options)
+        graph = build(options)
     except OpenDimensionError as error:
         raise with_time(error, options, build, loops=False) from None
+    return replace(graph, files=(*graph.files, *files_of(options.custom)))
 
 
 def _called_with_mask(application: Application, layer: KerasLayer) -> bool:

@@ -19,6 +19,7 @@ from cannery.frontends.hdf5_heap import check_heaps
 from cannery.frontends.hdf5_reader import MAGIC, Hdf5Reader, open_hdf5
 from cannery.frontends.keras_build import build_graph
 from cannery.frontends.keras_config import parse_json
+from cannery.frontends.keras_custom import with_custom
 from cannery.frontends.keras_layers.base import KerasLayer, LayerPath
 from cannery.frontends.keras_model import ModelConfig, Target, read_model
 from cannery.frontends.keras_version import parse_version
@@ -55,6 +56,7 @@ def load(path: Path, options: ImportOptions) -> Graph:
         _check_backend(file)
         writer = parse_version(version)
         model = read_model(parse_json(config, "model_config"), writer)
+        model = with_custom(model, options.custom)
         graph = build_graph(model, Hdf5Weights(file, model), options)
     return replace(graph, metadata=keras_metadata(model.name, writer.text))
 
@@ -98,6 +100,11 @@ class Hdf5Weights:
         except ModelError as error:
             error.where = f"layer {'/'.join(path)!r}, weight {variable!r}"
             raise
+
+    def count(self, path: LayerPath) -> int:
+        """See WeightStore; those of layers in nested models are not counted."""
+        group = f"{_WEIGHTS}/{path[0]}" if self._file.has_group(_WEIGHTS) else path[0]
+        return len(tuple(self._file.children(group))) if len(path) == 1 else 0
 
     def _locate(self, top: str) -> dict[tuple[LayerPath, str], str]:
         """Where the variables of a top-level layer are stored."""

@@ -8,10 +8,11 @@ outputs can be reported at once, and only those.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, Union
 
 from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.custom import OWN
 from cannery.frontends.json_values import mapping, sequence, text
 from cannery.frontends.keras_calls import (
     Structure,
@@ -63,6 +64,8 @@ class Entry:
     target: Target
     calls: tuple[Structure, ...]
     first_node: int = 0
+    #: The attributes of a layer that is not supported, but called like one that the user computes.
+    unread: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True)
@@ -233,7 +236,8 @@ class _EntryReader:
         module, registered = self._value.get("module"), self._value.get("registered_name")
         package = module.split(".")[0] if isinstance(module, str) else "keras"
         if package not in _BUILTIN_PACKAGES or (registered and registered != self.class_name):
-            raise UnsupportedError("a custom layer", cure="use built-in layers")
+            cure = f"use built-in layers, {OWN.format(self.class_name)}"
+            raise UnsupportedError("a custom layer", cure=cure)
         names_operation = isinstance(module, str) and ".ops" in module
         # HDF5 files do not name modules, but Keras 3's layers have other attributes there.
         known = self.class_name in operation_names()
@@ -309,7 +313,8 @@ def _functional(
             target = part.problem(error)
         if isinstance(target, Problem):
             calls = tuple(tuple(r for r in flatten(c) if r.layer in known) for c in calls)
-        drafts.append(Entry(part.name, part.class_name, target, calls))
+        unread = part.values if isinstance(target, Problem) and error is None else None
+        drafts.append(Entry(part.name, part.class_name, target, calls, unread=unread))
     return ModelConfig(name, class_name, _numbered(drafts, outputs), inputs, outputs, False)
 
 
@@ -320,7 +325,7 @@ def _numbered(entries: Sequence[Entry], outputs: Structure) -> tuple[Entry, ...]
     for ref in (ref for structure in structures for ref in flatten(structure)):
         first[ref.layer] = min(ref.node, first.get(ref.layer, ref.node))
     return tuple(
-        Entry(e.name, e.class_name, e.target, e.calls, first.get(e.name, 0))
+        replace(e, first_node=first.get(e.name, 0))
         if isinstance(e.target, ModelConfig | Problem)
         else e
         for e in entries
@@ -337,7 +342,8 @@ def _sequential(
     entries = [] if parts[0].is_input else [_implied_input(values, parts[0], targets[0])]
     for part, target in zip(parts, targets, strict=True):
         calls = (TensorRef(entries[-1].name, 0, 0),) if entries else ()
-        entries.append(Entry(part.name, part.class_name, target, calls))
+        unread = part.values if isinstance(target, Problem) else None
+        entries.append(Entry(part.name, part.class_name, target, calls, unread=unread))
     inputs, outputs = TensorRef(entries[0].name, 0, 0), TensorRef(entries[-1].name, 0, 0)
     return ModelConfig(name, class_name, tuple(entries), inputs, outputs, True)
 

@@ -22,6 +22,7 @@ from cannery.frontends.hdf5_reader import Hdf5Reader, open_hdf5
 from cannery.frontends.json_values import mapping
 from cannery.frontends.keras_build import build_graph
 from cannery.frontends.keras_config import parse_json
+from cannery.frontends.keras_custom import with_custom
 from cannery.frontends.keras_layers.base import KerasLayer, LayerPath
 from cannery.frontends.keras_model import (
     HELD,
@@ -62,7 +63,7 @@ def load(path: Path, options: ImportOptions) -> Graph:
         metadata = mapping(parse_json(_member(archive, _METADATA, path), _METADATA), _METADATA)
         version = parse_version(metadata.get("keras_version"))
         config = parse_json(_member(archive, _CONFIG, path), _CONFIG)
-        model = read_model(config, version)
+        model = with_custom(read_model(config, version), options.custom)
         weights = io.BytesIO(_member(archive, _WEIGHTS, path))
     with open_hdf5(weights, f"{path}: {_WEIGHTS}") as file:
         graph = build_graph(model, ArchiveWeights(file, model), options)
@@ -126,6 +127,11 @@ class ArchiveWeights:
         except ModelError as error:
             error.where = where
             raise
+
+    def count(self, path: LayerPath) -> int:
+        """See WeightStore."""
+        found = self._groups.get(path)
+        return len(self._file.children(f"{found[0]}/vars")) if found else 0
 
 
 _Found = tuple[LayerPath, tuple[str, KerasLayer]]

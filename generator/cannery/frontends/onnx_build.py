@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cannery.errors import CanneryError, ModelError, UnsupportedError
+from cannery.frontends.custom import check_all_used, files_of
 from cannery.frontends.fixed import constant_of, fixed_notes
 from cannery.frontends.interface import check_input_names, declare_input, finish
 from cannery.frontends.metadata import sound_names
 from cannery.frontends.noise import Noise, NoNoiseError
 from cannery.frontends.onnx_control import CONTROL, follow
+from cannery.frontends.onnx_custom import custom_name, custom_value
 from cannery.frontends.onnx_declared import Parting, parting, require_declared
 from cannery.frontends.onnx_doubles import NAME, NUMBER, Doubles
 from cannery.frontends.onnx_fold import (
@@ -165,6 +167,7 @@ class _Importer:
         self._lists: Lists = {}
         self._inlined = 0
         self._is_random = False
+        self._custom: set[str] = set()
         self._prefixes: Counter[str] = Counter()
         self.doubled: dict[str, int] = {}
         self.partings: dict[str, Parting] = {}
@@ -197,7 +200,8 @@ class _Importer:
         )  # fmt: skip
         marked = [n for n, is_first in zip(graph.inputs, first, strict=False) if is_first]
         marked += [n for n, (_, is_first) in zip(graph.outputs, ports, strict=False) if is_first]
-        files = tuple(sorted(self._model.files))
+        check_all_used(self._options.custom, self._custom)
+        files = (*sorted(self._model.files), *files_of(self._options.custom))
         notes = (*half_notes(self._model, (*names, *self._outputs)), *self._noise.notes)
         doubles = [i.name for i in inputs if i.dtype == NAME]
         doubles += [o for o in self._outputs if self._is_declared_double(o)]
@@ -327,7 +331,7 @@ class _Importer:
 
     def _require_way(self, node: OnnxNode) -> None:
         """Raise UnsupportedError if there is no way to compute a node, whatever its inputs."""
-        if self._function(node) is None:
+        if self._function(node) is None and not custom_name(node, self._options.custom):
             require_way(node, node.version or self._model.opset(node.domain))
 
     def _function(self, node: OnnxNode) -> OnnxFunction | None:
@@ -337,6 +341,13 @@ class _Importer:
         """The outputs of a node: by its function in the model, as known values, or by its
         operator.
         """
+        custom = custom_name(node, self._options.custom)
+        if custom:
+            self._custom.add(custom)
+            inputs = [self.value(i, where) for i in node.inputs]
+            scope = Scope(self._state, node, inputs)
+            self._store(node, [custom_value(scope, node, inputs, self._options.custom[custom])])
+            return
         function = self._function(node)
         if function is not None:
             self.inline(

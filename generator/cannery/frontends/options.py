@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
+from pathlib import Path
 from types import MappingProxyType
 
 from cannery.errors import OptionError
@@ -29,7 +30,8 @@ class ImportOptions:
     dimensions that the file leaves open; unnamed ones are called `<input>.<axis>`. `streaming`: the
     network will run step by step, so an open number of steps does not matter. `noise` says where
     random numbers come from, see `frontends/noise.py`. `fixed` has inputs that are constants, as
-    texts: numbers by commas. `max_trips` limits loops whose end is computed.
+    texts: numbers by commas. `max_trips` limits loops whose end is computed. `custom` has
+    the C files of operators and layers that the user computes, see `frontends/custom.py`.
 
     Raises OptionError for values that fit no model.
     """
@@ -46,9 +48,10 @@ class ImportOptions:
     noise: str | None = None
     fixed: Mapping[str, str] = field(default_factory=dict)
     max_trips: int | None = None
+    custom: Mapping[str, Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("rename", "input_dtypes", "dims", "fixed"):
+        for name in ("rename", "input_dtypes", "dims", "fixed", "custom"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         if self.batch < 1:
             raise OptionError(f"batch {self.batch} must be at least 1", where="--batch")

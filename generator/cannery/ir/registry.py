@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ir.tensor import TensorType
+from cannery.plugins import OPS, plugins
 
 #: The arrays that references compute with: float64 for float tensors, else the tensor's dtype.
 RefArray = NDArray[np.generic]
@@ -83,6 +84,7 @@ def _discover() -> None:
     package = importlib.import_module("cannery.ops")
     for found in pkgutil.walk_packages(package.__path__, "cannery.ops."):
         importlib.import_module(found.name)
+    plugins(OPS)
 
 
 def all_ops() -> Mapping[str, type[Op]]:

@@ -21,6 +21,7 @@ from cannery.ir.graph import Array, GraphBuilder
 from cannery.ir.registry import Op
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.movement.op import Cast, Transpose
+from cannery.plugins import OPS, plugins
 
 #: Names of a layer from the top of the model, `("outer", "inner")`; if a layer holds another one as
 #: an attribute, then the attribute's name, as in `("conv", "activation")`.
@@ -32,6 +33,9 @@ class WeightStore(Protocol):
 
     def read(self, path: LayerPath, variable: str, shapes: Sequence[tuple[int, ...]]) -> Array:
         """A float32 weight; ModelError unless it is stored with one of `shapes`."""
+
+    def count(self, path: LayerPath) -> int:
+        """How many weights are stored for a layer, as far as known."""
 
 
 #: A value's mask: called when a layer needs it, it makes the nodes, and returns their value.
@@ -133,6 +137,10 @@ class Scope:
     def weight(self, variable: str, *shapes: tuple[int, ...]) -> Array:
         """A stored weight; ModelError unless it has one of `shapes`."""
         return self._store.read(self.path, variable, shapes)
+
+    def stored_weights(self) -> int:
+        """How many weights are stored for this layer, as far as known."""
+        return self._store.count(self.path)
 
     def constant(self, label: str, make: Callable[[], NDArray[np.generic]]) -> str:
         """The constant `<layer>/<label>`; `make` is called for the layer's first application."""
@@ -284,6 +292,7 @@ def _discover() -> None:
     package = import_module("cannery.frontends.keras_layers")
     for found in iter_modules(package.__path__, "cannery.frontends.keras_layers."):
         import_module(found.name)
+    plugins(OPS)
 
 
 def layer_names() -> tuple[str, ...]:

@@ -221,6 +221,10 @@ class _NoWeights:
         """See WeightStore."""
         raise ModelError(f"weight {variable!r} is not stored")
 
+    def count(self, path: LayerPath) -> int:
+        """See WeightStore."""
+        return 0
+
 
 def children_of(activation: Activation | None) -> Mapping[str, KerasLayer]:
     """The layers to store for an activation: itself, if it is one with weights."""

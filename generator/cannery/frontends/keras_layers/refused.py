@@ -25,7 +25,11 @@ _WORDS = Refused("it looks up words or numbers in a vocabulary", _BEFORE)
 _SPECTRA = Refused("spectrograms are not supported as layers", _BEFORE)
 
 REFUSED: Mapping[str, Refused] = {
-    "Lambda": Refused(_CODE, "use built-in layers, or functions of keras.ops without Lambda"),
+    "Lambda": Refused(
+        _CODE,
+        "use built-in layers, or functions of keras.ops without Lambda, or compute it yourself: "
+        "--custom LAYER=my_op.c",
+    ),
     "TFSMLayer": _OTHER,
     "TorchModuleWrapper": _OTHER,
     "FlaxLayer": _OTHER,

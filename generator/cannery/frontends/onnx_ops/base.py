@@ -16,6 +16,7 @@ from pkgutil import iter_modules
 import numpy as np
 
 from cannery.errors import CanneryError, ModelError, UnsupportedError
+from cannery.frontends.custom import OWN
 from cannery.frontends.onnx_model import STANDARD, OnnxNode, Reference, Subgraph, Unread
 from cannery.frontends.onnx_ops.regroup import regroup, regroup_for
 from cannery.frontends.onnx_ops.state import ImportState
@@ -39,6 +40,7 @@ from cannery.ops.reduce.op import Reduction
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.integers import takes_integers
 from cannery.ops.trees.op import TreeEnsemble
+from cannery.plugins import OPS, plugins
 
 #: Most nodes of a graph: real networks have some thousand.
 MAX_NODES = 20_000
@@ -416,6 +418,7 @@ def _discover() -> None:
     package = import_module("cannery.frontends.onnx_ops")
     for found in iter_modules(package.__path__, "cannery.frontends.onnx_ops."):
         import_module(found.name)
+    plugins(OPS)
 
 
 def operators() -> Mapping[tuple[str, str], Build]:
@@ -440,8 +443,10 @@ def find_operator(node: OnnxNode) -> Build:
         others = f" other than {known}" if known else ""
         raise UnsupportedError(
             f"operators of the domain {domain!r}{others} are not supported",
-            cure="export the network without them, or end it before them with --outputs",
+            cure="export the network without them, or end it before them with --outputs, "
+            f"{OWN.format(node.kind)}",
         )
     raise UnsupportedError(
-        "this operator is not supported", cure="`cannery list` names those that are supported"
+        "this operator is not supported",
+        cure=f"`cannery list` names those that are supported, {OWN.format(node.kind)}",
     )

@@ -32,6 +32,10 @@ class ScalarOp(Op):
     def write(self, c: Body) -> None:
         """Append the statements that compute the output."""
 
+    def helpers(self, symbol: str, c: Body) -> str:
+        """C before the function, which calls it."""
+        return ""
+
     def scratch_bytes(self, inputs: tuple[TensorType | None, ...]) -> int:
         """Bytes of scratch memory that the statements need, which is at `c.scratch`."""
         return 0

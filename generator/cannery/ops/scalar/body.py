@@ -62,7 +62,7 @@ class Body:
         self.output = output
         self.scratch = scratch
         self.constants: list[ConstArray] = []
-        self._symbol = symbol
+        self.symbol = symbol
         self._lines: list[str] = []
         self._depth = 1
 
@@ -113,7 +113,7 @@ class Body:
     def table(self, values: Array | Sequence[int], comment: str = "") -> str:
         """A constant array; Python integers become int32."""
         array = values if isinstance(values, np.ndarray) else np.asarray(values, np.int32)
-        name = f"{self._symbol}_t{len(self.constants)}"
+        name = f"{self.symbol}_t{len(self.constants)}"
         self.constants.append(ConstArray(name, array.reshape(-1), comment))
         return name
 

@@ -59,7 +59,8 @@ class ScalarNest(FixedSchedule):
         write(body)
         head = signature(job, scratch=bool(scratch))
         unused = [f"    (void){n};\n" for n in parameter_names(job) if not _reads(body.text, n)]
-        code = f"{describe(job)}\n{head}\n{{\n{''.join(unused)}{body.text}\n}}\n"
+        helpers = node.op.helpers(job.symbol, body) if isinstance(node.op, ScalarOp) else ""
+        code = f"{helpers}{describe(job)}\n{head}\n{{\n{''.join(unused)}{body.text}\n}}\n"
         constants = (*operands.constants, *body.constants)
         math = isinstance(node.op, ScalarOp) and node.op.scalar_math
         return Kernel(code, constants, scratch_bytes=scratch, whole=True, scalar_math=math)
