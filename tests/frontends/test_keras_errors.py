@@ -87,7 +87,7 @@ def test_folder_and_saved_model(tmp_path: Path) -> None:
 def test_something_else(tmp_path: Path) -> None:
     path = tmp_path / "m.h5"
     path.write_bytes(b"\x89PNG not a model")
-    assert "Cannery reads: Keras HDF5 (.h5), Keras archive (.keras)" in str(error_of(path))
+    assert "Cannery reads: Keras HDF5 (.h5)" in str(error_of(path))
 
 
 def test_git_lfs_pointer(tmp_path: Path) -> None:
