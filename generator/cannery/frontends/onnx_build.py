@@ -344,7 +344,7 @@ class _Importer:
         custom = custom_name(node, self._options.custom)
         if custom:
             self._custom.add(custom)
-            inputs = [self.value(i, where) for i in node.inputs]
+            inputs = self._in_float32(node, [self.value(i, where) for i in node.inputs])
             scope = Scope(self._state, node, inputs)
             self._store(node, [custom_value(scope, node, inputs, self._options.custom[custom])])
             return
