@@ -302,7 +302,8 @@ def test_what_takes_all_steps_slides(build: Build) -> None:
         (node(Pad(((0, 0), (2, 0), (0, 0)), mode="edge")), "values of other steps"),
         (node(CumSum(1, reverse=True)), "sums from the end"),
         (node(Resize("linear", (2 * STEPS,), "align_corners")), "between steps"),
-        (node(Resize("linear", (STEPS // 2,), "half_pixel")), "between steps"),
+        (node(Resize("linear", (STEPS * 2 // 3,), "half_pixel")), "between steps"),
+        (node(Resize("nearest", (STEPS // 2,), "align_corners")), "between steps"),
     ],
 )
 def test_what_needs_the_whole_sequence(build: Build, message: str) -> None:
@@ -382,6 +383,17 @@ def test_the_past_of_integers_is_bytes() -> None:
     assert (past.dtype, past.shape) == (DType.INT8, (1, 2, 3))
     assert set(calls.states[0].initial) == {7.0}
     assert compare(graph, 2, 0) == STEPS
+
+
+@pytest.mark.parametrize("by", [2, 3])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("places", ["half_pixel", "asymmetric"])
+@pytest.mark.parametrize("block", BLOCKS)
+def test_fewer_steps(by: int, mode: str, places: str, block: int) -> None:
+    """Those in the middle of each group, or its first ones."""
+    fewer = node(Resize(mode, (STEPS // by,), places))
+    graph = network(chain(conv(2, 0), fewer, conv(2, 0)))
+    assert compare(graph, block, 0) == STEPS // by
 
 
 def test_rows_of_an_image() -> None:

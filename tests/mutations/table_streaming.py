@@ -29,6 +29,8 @@ _clock = rows(f"{_F}/streaming/past.py",
 _shared = _clock
 _rates = rows(f"{_F}/streaming/past.py",
               "tests/frontends/test_streaming_windows.py::test_random_networks")  # fmt: skip
+_voices = rows(f"{_F}/streaming/voices.py", "tests/frontends/test_streaming_voices.py")
+_counts = rows(f"{_C}/emit/source.py", "tests/execution/test_counts.py")
 _settled = rows(f"{_F}/streaming/past.py", "tests/emit/test_blocks.py::test_state_after_silence")
 _periods = rows(f"{_C}/lowering/periods.py", "tests/lowering/test_periods.py")
 _states = rows(f"{_C}/emit/states.py", "tests/emit/test_streaming.py")
@@ -56,6 +58,31 @@ CHANGES: tuple[Change, ...] = (
         "        rank",
         "if stream.delay <= 9:\n            return value\n        assert stream.time is not None\n"
         "        rank",
+    ),
+    _past(
+        "last steps of what ends before the input are those of another",
+        "if known - length >= 1:",
+        "if known - length >= 99:",
+    ),
+    _past(
+        "what begins later than the input is late",
+        "return max(0, int(length - known))",
+        "return max(stream.delay, 0)",
+    ),
+    _voices(
+        "constants for each step meet sequences",
+        "reshape((*shape[:-1], 1, shape[-1]))",
+        "reshape((1, *shape))",
+    ),
+    _voices(
+        "rows are joined along sequences",
+        "return Concat(op.axis + (op.axis > 1)) if op.axis else None",
+        "return Concat(op.axis) if op.axis else None",
+    ),
+    _counts(
+        "layers that run seldom count as often as others",
+        "(all_calls // periods[call.number])",
+        "all_calls",
     ),
     _past(
         "readers with different pads share a past",

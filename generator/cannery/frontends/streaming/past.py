@@ -10,7 +10,7 @@ from math import gcd, prod
 import numpy as np
 
 from cannery.errors import OptionError, UnsupportedError
-from cannery.frontends.streaming.stream import Stream
+from cannery.frontends.streaming.stream import Stream, Window
 from cannery.ir.graph import Array, Graph, Node, State, free_name
 from cannery.ir.registry import Op
 from cannery.ir.tensor import DType, TensorType
@@ -150,6 +150,22 @@ class Builder:
         found = self._windows[key]
         end = self.types[found].shape[stream.time]
         return self.cut(found, stream.time, end - stream.count - reach, end)
+
+    def windowed(
+        self, value: str, source: Stream, window: Window, fill: float
+    ) -> tuple[str, Stream]:
+        """The elements that the windows of a call read, and the stream of their results."""
+        value, source = self.lifted(
+            value, source, window.stride // gcd(window.stride, source.count)
+        )
+        count = source.count // window.stride
+        if window.before > 0:
+            value = self.masked(value, source, fill)
+        reach = window.reach(source.delay)
+        found = self.past(value, source, reach, fill)
+        assert source.time is not None
+        found = self.cut(found, source.time, 0, min(window.length(count), reach + source.count))
+        return found, replace(source, count=count, delay=window.delay(source.delay), lead=())
 
     def _stored(self, value: str, stream: Stream, fill: float) -> tuple[Node, float] | None:
         """What makes floats of integers, and the integer for `fill`: then the past is of bytes."""

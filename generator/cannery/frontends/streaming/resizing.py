@@ -7,11 +7,15 @@ from typing import Any
 
 from cannery.errors import UnsupportedError
 from cannery.frontends.streaming.past import Builder
-from cannery.frontends.streaming.stream import Stream
+from cannery.frontends.streaming.stream import Stream, Window
 from cannery.ir.graph import Node
 from cannery.ops.concat.op import Concat
+from cannery.ops.elementwise import Add, Mul
 from cannery.ops.logic.compare import Where
+from cannery.ops.movement.op import Identity, Slice
 from cannery.ops.resize.op import Resize
+
+_DIFFERENT = "it takes values between steps, which differ from step to step"
 
 
 def resize(b: Builder, node: Node, source: Stream) -> Stream | None:
@@ -26,12 +30,48 @@ def resize(b: Builder, node: Node, source: Stream) -> Stream | None:
     if op.sizes[k] == size:
         b.add(replace(node, op=_sized(op, k, source.count, 1), inputs=(value,)))
         return source
+    if op.sizes[k] < size:
+        return _fewer(b, node, value, source)
     times = op.sizes[k] // size
     reach = _neighbours(op, k, size, source.count)
     if reach.back + reach.front == 0:
         b.add(replace(node, op=_sized(op, k, source.count, times), inputs=(value,)))
         return replace(source, count=source.count * times, delay=source.delay * times)
     return _between(b, node, value, source, reach)
+
+
+def _fewer(b: Builder, node: Node, value: str, source: Stream) -> Stream:
+    """One of some elements, or what is between two neighbours, in the same way of each group."""
+    op: Any = node.op
+    axis = source.time
+    assert axis is not None
+    k = axis - 1
+    size = b.graph.types[node.inputs[0]].shape[axis]
+    by = size // op.sizes[k]
+    found = {(s.low - i * by, s.high - s.low, round(s.weight, 12))
+             for i, s in enumerate(op.samples(k, size))}  # fmt: skip
+    if size % op.sizes[k] or len(found) > 1 or size // by < 2:
+        raise UnsupportedError(_DIFFERENT)
+    ((first, apart, weight),) = found
+    across = b.op(_sized(op, k, source.count, 1), f"{node.name}/across", value)
+    window = Window(1 + (apart if weight else 0), by, 1, -first)
+    read, result = b.windowed(across, source, window, 0.0)
+
+    def every(start: int) -> str:
+        shape = b.types[read].shape
+        starts, ends, steps = [0] * len(shape), list(shape), [1] * len(shape)
+        starts[axis], steps[axis] = start, by
+        ends[axis] = start + (result.count - 1) * by + 1
+        return b.op(Slice(*map(tuple, (starts, ends, steps))), f"{node.name}/{start}", read)
+
+    low = every(0)
+    if weight:
+        low = b.op(Mul(), f"{node.name}/low", low, b.scalar(1.0 - weight))
+        high = b.op(Mul(), f"{node.name}/high", every(apart), b.scalar(weight))
+        b.add(Node(Add(), node.name, (low, high), node.outputs))
+    else:
+        b.add(Node(Identity(), node.name, (low,), node.outputs))
+    return result
 
 
 @dataclass(frozen=True)
@@ -58,12 +98,12 @@ def _neighbours(op: Resize, k: int, size: int, count: int) -> _Reach:
     """
     times = op.sizes[k] // size
     if op.sizes[k] % size or size < 3:
-        raise UnsupportedError("it takes values between steps, which differ from step to step")
+        raise UnsupportedError(_DIFFERENT)
     found = [_offsets(op, k, size, i) for i in range(1, size - 1)]
     short = _sized(op, k, count + 2, times)
     found += [_offsets(short, k, count + 2, i) for i in range(1, count + 1)]
     if any(other != found[0] for other in found):
-        raise UnsupportedError("it takes values between steps, which differ from step to step")
+        raise UnsupportedError(_DIFFERENT)
     read = {d for low, high, weight in found[0] for d in ((low, high) if weight else (low,))}
     if not read <= {-1, 0, 1}:
         raise UnsupportedError("it takes values of steps further away")

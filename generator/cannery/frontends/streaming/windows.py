@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import gcd
 from typing import Any
 
 import numpy as np
@@ -57,21 +56,6 @@ def _spatial(node: Node, source: Stream) -> int | None:
     return k if 0 <= k < len(node.op.strides) else None  # type: ignore[attr-defined]
 
 
-def _windowed(
-    b: Builder, value: str, source: Stream, window: Window, fill: float
-) -> tuple[str, Stream]:
-    """The elements that the windows of a call read, and the stream of their results."""
-    value, source = b.lifted(value, source, window.stride // gcd(window.stride, source.count))
-    count = source.count // window.stride
-    if window.before > 0:
-        value = b.masked(value, source, fill)
-    reach = window.reach(source.delay)
-    found = b.past(value, source, reach, fill)
-    assert source.time is not None
-    found = b.cut(found, source.time, 0, min(window.length(count), reach + source.count))
-    return found, replace(source, count=count, delay=window.delay(source.delay), lead=())
-
-
 def _without_pads(op: Any, k: int) -> Any:
     return replace(op, pads=(*op.pads[:k], (0, 0), *op.pads[k + 1 :]))
 
@@ -112,7 +96,7 @@ def _conv(b: Builder, node: Node, source: Stream, k: int) -> Stream:
     op: Any = node.op
     taps = b.types[node.inputs[1]].shape[k]
     window = Window(taps, op.strides[k], op.dilations[k], op.pads[k][0])
-    found, result = _windowed(b, node.inputs[0], source, window, 0.0)
+    found, result = b.windowed(node.inputs[0], source, window, 0.0)
     b.add(replace(node, op=_without_pads(op, k), inputs=(found, *node.inputs[1:])))
     return result
 
@@ -121,7 +105,7 @@ def _pool(b: Builder, node: Node, source: Stream, k: int) -> Stream:
     op: Any = node.op
     window = Window(op.kernel[k], op.strides[k], op.dilations[k], op.pads[k][0])
     fill = -np.inf if isinstance(op, MaxPool) else 0.0
-    found, result = _windowed(b, node.inputs[0], source, window, fill)
+    found, result = b.windowed(node.inputs[0], source, window, fill)
     inner = _without_pads(op, k)
     if isinstance(op, MaxPool) or op.count_include_pad or op.pads[k][0] == 0:
         b.add(replace(node, op=inner, inputs=(found,)))
@@ -130,7 +114,7 @@ def _pool(b: Builder, node: Node, source: Stream, k: int) -> Stream:
     shape = [1] * b.types[node.inputs[0]].rank
     shape[result.time or 0] = source.count
     ones = b.constant(f"{node.name}/ones", np.ones(shape, np.float32))
-    there, _ = _windowed(b, ones, replace(source, lead=(1.0,) * len(source.lead)), window, 0.0)
+    there, _ = b.windowed(ones, replace(source, lead=(1.0,) * len(source.lead)), window, 0.0)
     alone = [1] * len(op.kernel)
     shares = AveragePool(
         _put(alone, k, op.kernel[k]), _put(alone, k, op.strides[k]),
@@ -216,7 +200,7 @@ def _slice(b: Builder, node: Node, source: Stream) -> Stream | None:
         value, result = node.inputs[0], replace(source, delay=source.delay + start)
     else:
         value, source = b.begun(node.inputs[0], source)
-        value, result = _windowed(b, value, source, Window(1, step, 1, -start), 0.0)
+        value, result = b.windowed(value, source, Window(1, step, 1, -start), 0.0)
         result = replace(result, time=a)
     size = b.types[value].shape[a]
     cut = [list(v) for v in (op.starts, op.ends, op.steps)]
