@@ -305,7 +305,9 @@ def _tile_cost(shape: ConvShape, p: Tunables, isa: Isa, vectors: int, n: int) ->
         load = 4.5  # CPUs with so few registers load an unaligned vector in halves
     if shape.sw > 1:
         load = 2.0 if shape.sw == 2 and shape.kw > 1 else 0.5 * lanes
-    update = max(update_cycles(isa, _panels(shape, p), n, vectors, load), isa.rates(lanes).latency)
+    pairs = shape.sw == 2 and shape.kw > 1
+    update = update_cycles(isa, _panels(shape, p), n, vectors, load, pairs=pairs)
+    update = max(update, isa.rates(lanes).latency)
     k = shape.taps * shape.ic
     rounds = {"none": k, "kw": shape.kh * shape.ic, "kh": shape.ic, "all": 0}[unroll]
     slower = {"all": 1.05, "kw": 1.15 if isa.registers == 8 else 1.0}.get(unroll, 1.0)

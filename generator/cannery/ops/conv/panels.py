@@ -100,12 +100,16 @@ def bias_array(symbol: str, values: NDArray[np.float32] | None, channels: int) -
     return ConstArray(f"{symbol}_b", bias, "bias [oc]")
 
 
-def update_cycles(isa: Isa, panels: Panels, n: int, p: int, load: float = 1.0) -> float:
+def update_cycles(
+    isa: Isa, panels: Panels, n: int, p: int, load: float = 1.0, *, pairs: bool = False
+) -> float:
     """Cycles of one rank-1 update of `p` vectors x `n` channels.
 
-    `load` is what reading one of the vectors costs, in load slots.
+    `load` is what reading one of the vectors costs, in load slots; `pairs`: each is shuffled out of
+    two. Vectors of 64 bytes are shuffled by a pipeline that multiplies.
     """
     macs = p * n
+    busy = macs + (p if pairs and panels.lanes == 16 else 0)
     arithmetic = macs * mac_instructions(isa)
     if isa.family == "x86" and not isa.has("fma"):
         arithmetic += isa.rates().copies * macs + (
@@ -114,7 +118,7 @@ def update_cycles(isa: Isa, panels: Panels, n: int, p: int, load: float = 1.0) -
     loads = p * load + (n / 4 if panels.broadcast == "lane" else n)
     held = p if n > 1 else 1  # with one channel, vectors are memory operands
     spilled = max(macs + held + 1 - isa.registers, 0)
-    return busy_cycles(isa, arithmetic, loads, lanes=panels.lanes, macs=macs) + spilled
+    return busy_cycles(isa, arithmetic, loads, lanes=panels.lanes, macs=busy) + spilled
 
 
 def periodic_mask(keep: Sequence[bool], length: int) -> NDArray[np.int32]:

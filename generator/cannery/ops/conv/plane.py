@@ -33,7 +33,7 @@ from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.shuffles import ZERO, Pick, Places, ShufflePlan, plan
-from cannery.schedule.cost import mac_bytes
+from cannery.schedule.cost import busy_cycles, mac_bytes
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -288,7 +288,7 @@ class PlaneSchedule(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p = typed(Tunables, params)
-        plane, parts, core = self.plane(graph, step), p.parts, isa.rates()
+        plane, parts, core = self.plane(graph, step), p.parts, isa.rates(LANES)
         blocks, stored = _panels(plane, p).blocks, _stored(plane, p)
         taps = plane.taps(parts)
         picks, channels = len(plane.plan.picks), plane.conv.ic
@@ -300,7 +300,7 @@ class PlaneSchedule(Schedule):
             n = block.n // plane.group
             arithmetic = products * n + (0 if stored else picks)
             loads = len(taps) * n + (products if stored else picks)
-            busy = channels * max(arithmetic / core.arithmetic, loads / core.loads)
+            busy = channels * busy_cycles(isa, arithmetic, loads, lanes=LANES, macs=products * n)
             chain = core.latency * channels * products / (plane.sums * parts)
             cycles += block.count * (max(busy, chain) + 2.0 * n * (plane.sums + parts))
         lines = products * sum(block.n for block in blocks) / plane.group

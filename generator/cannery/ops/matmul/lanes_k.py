@@ -95,7 +95,9 @@ def dot_cycles(isa: Isa, p: Product, dots: Dots, rows: Sequence[tuple[int, int, 
     for mr, tiles, _ in rows:
         for nc, groups, _ in balanced(p.n, dots.nc):
             split = min(dots.split, vectors)
-            update = tile_cycles(isa, mr, nc * split, (mr + nc) * split, vectors / split)
+            update = tile_cycles(
+                isa, mr, nc * split, (mr + nc) * split, vectors / split, lanes=dots.lanes
+            )
             sums = sum_cycles(replace(dots, split=split), mr, nc)
             cycles += tiles * groups * (update + 2.0 * vectors / dots.unroll + sums)
     return cycles
