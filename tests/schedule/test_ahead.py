@@ -14,6 +14,7 @@ from cannery.emit.files import output_files
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add
+from cannery.ops.matmul.op import MatMul
 from cannery.ops.shared.fetch import Fetch
 from cannery.schedule.ahead import LINE, weights_ahead
 from cannery.schedule.schedule import ConstArray, Job
@@ -82,6 +83,22 @@ def test_networks_that_prefetch(target: str, tmp_path: Path) -> None:
     code = output_files(make_net_source(graph, isa, "net"), "test")["net.c"].decode()
     assert code.count("CANNERY_PREFETCH(net_L00") > 0
     run([reference_net("pointwise", graph)], target, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("target", "size", "fetched"),
+    [("ssse3", 128, True), ("ssse3", 64, False), ("avx2", 128, False), ("atom32", 128, False)],
+)
+def test_a_matrix_that_one_vector_reads_from_the_second_level(
+    target: str, size: int, fetched: bool
+) -> None:
+    """Without FMA, a processor does not look far enough ahead by itself."""
+    builder = GraphBuilder("dense")
+    weights = builder.constant("w", np.ones((size, size), np.float32))
+    builder.output(builder.node(MatMul(), (builder.input("x", (1, size)), weights), name="y"))
+    source = make_net_source(builder.build(), find_target(target).isa, "net")
+    code = output_files(source, "test")["net.c"].decode()
+    assert ("CANNERY_PREFETCH_NEAR(" in code) == fetched
 
 
 def test_the_last_step_that_prefetches_asks_for_all_behind_it(

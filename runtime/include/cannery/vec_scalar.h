@@ -147,6 +147,8 @@
 /* Prefetches the cache line this many bytes after p, which need not exist. It goes to the
  * second-level cache: the first level has no room for it next to what is read now. */
 #define CANNERY_PREFETCH(p, bytes) __builtin_prefetch((const void *)((uintptr_t)(p) + (bytes)), 0, 2)
+/* The same to the first level, for what is read only once. */
+#define CANNERY_PREFETCH_NEAR(p, bytes) __builtin_prefetch((const void *)((uintptr_t)(p) + (bytes)), 0, 3)
 /* What is stored there must be loaded again. */
 #define CANNERY_OPAQUE_MEM(array) __asm__("" : "+m"(array))
 /* Like CANNERY_OPAQUE_PTR for a vector: computations from it stay in this order, and in its
@@ -180,6 +182,7 @@
 
 #if !defined(CANNERY_PREFETCH)
 #define CANNERY_PREFETCH(p, bytes) ((void)(p), (void)(bytes))
+#define CANNERY_PREFETCH_NEAR(p, bytes) CANNERY_PREFETCH(p, bytes)
 #endif
 #if !defined(CANNERY_OPAQUE_MEM)
 #define CANNERY_OPAQUE_MEM(array) ((void)(array))

@@ -26,6 +26,7 @@ from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.sums import block_steps
+from cannery.ops.shared.tiles import room_to_hold
 from cannery.ops.softmax.row import CHAINS, EXP_WORK, LEAST
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
@@ -151,7 +152,8 @@ def panels(op: Attention, keys: int, t: Tunables, isa: Isa, a_row: int = 0) -> l
     """Keys and values; queries are `a_row` apart."""
 
     def make(k: int, columns: int, row: int, at: int) -> Panels:
-        g = Gemm(k, row, 1, 0, 4, 1, t.broadcast, aside=block_steps(k // 4, 4, isa))
+        aside = block_steps(k // 4, 4, isa)
+        g = Gemm(k, row, 1, 0, 4, 1, t.broadcast, aside=aside, held=room_to_hold(isa))
         return Panels(g, gemm.make_blocks(columns, isa, t.lanes, t.nr, k), columns, at)
 
     scores = make(op.q.size, keys, a_row, 0)

@@ -27,7 +27,7 @@ from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes, vector_loops
-from cannery.ops.shared.tiles import pixel_tiles, vector_count, widths
+from cannery.ops.shared.tiles import pixel_tiles, room_to_hold, vector_count, widths
 from cannery.schedule.cost import busy_cycles, mac_instructions
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
@@ -92,7 +92,7 @@ class ConvDepthwiseC(DepthwiseSchedule):
         vectors = vector_count(_vectors(shape, p, isa), isa)
         cycles = code = 0.0
         for tile in pixel_tiles(0, shape.ow, p.mr):
-            one = _tile_cycles(shape, step, isa, mh, tile.pixels, inner=p.inner)
+            one = _tile_cycles(shape, step, isa, p, mh, tile.pixels)
             cycles += tile.count * one
             code += 6.5 * shape.taps * tile.pixels * (mh + (mh > 1))
         if p.unroll == "kw":
@@ -126,6 +126,7 @@ class ConvDepthwiseC(DepthwiseSchedule):
             symbol=job.symbol,
             signature=signature(job, band=True),
             describe=describe(job),
+            once=lambda outputs: outputs + shape.taps < room_to_hold(job.isa),
         )
         return Kernel(code, (*arrays, *ep.constants), band=1, needs_math=ep.needs_math)
 
@@ -143,19 +144,19 @@ def _vectors(shape: ConvShape, p: Tunables, isa: Isa) -> Sequence[Vec]:
 
 
 def _tile_cycles(
-    shape: ConvShape, step: Step, isa: Isa, rows: int, pixels: int, *, inner: str
+    shape: ConvShape, step: Step, isa: Isa, p: Tunables, rows: int, pixels: int
 ) -> float:
     """Cycles of a register tile: multiply-accumulates, loads or stores, whichever takes longest."""
     outputs = rows * pixels
     inputs = len(window_rows(shape, rows)) * len(window_columns(shape, pixels))
-    held = inner == "px" and outputs + shape.taps + 1 <= isa.registers
+    kept = p.inner == "px" and outputs + shape.taps + 1 <= isa.registers
     spilled = max(outputs + 2 - isa.registers, 0) * shape.taps
-    loads = inputs + (0 if held else shape.taps) + 2 * spilled
+    loads = inputs + (0 if kept else shape.taps) + 2 * spilled
     work = outputs * (shape.taps * mac_instructions(isa) + 1 + len(step.epilogue))
     if multiplier(shape) > 1:
-        loads += inputs * isa.widest
-    busy = busy_cycles(isa, work, loads, outputs, macs=outputs * shape.taps)
-    return 4.0 + max(busy, isa.rates().latency * shape.taps / 2)
+        loads += inputs * p.lanes
+    busy = busy_cycles(isa, work, loads, outputs, lanes=p.lanes, macs=outputs * shape.taps)
+    return 4.0 + max(busy, isa.rates(p.lanes).latency * shape.taps / 2)
 
 
 def _load(job: Job, vec: Vec, at: str, *, by_lookup: bool) -> str:

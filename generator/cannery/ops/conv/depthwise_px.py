@@ -27,7 +27,7 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, VecLoop
 from cannery.ops.shared.taps import load_count, tap_loads
-from cannery.ops.shared.tiles import cover, widths
+from cannery.ops.shared.tiles import cover, room_to_hold, widths
 from cannery.schedule.cost import busy_cycles, mac_instructions
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
@@ -102,6 +102,7 @@ class ConvDepthwisePx(DepthwiseSchedule):
             offsets=_offsets(shape),
             window_rows=window_rows,
             tap_loads=tap_loads,
+            once=lambda outputs: _held(shape, job.isa, outputs),
             residual={k: job.inputs[k] for k in ep.tensors},
             residual_at=lambda row, at: lambda k: f"r{k} + {row * job.inputs[k].row + at}",
             weight=lambda vec, pointer, tap: _weight(p, vec, pointer, tap),
@@ -164,7 +165,7 @@ def _tile_cycles(
     outputs = rows * vectors
     loads, shuffles = load_count(lanes, _offsets(shape), shape.sw)
     lines = len(window_rows(shape, rows)) * vectors
-    weights = 0 if shape.taps + outputs + shape.kw <= isa.registers else shape.taps
+    weights = 0 if _registers(shape, outputs) <= isa.registers else shape.taps
     reads = lines * loads + weights
     work = outputs * (shape.taps * mac_instructions(isa) + 1 + len(step.epilogue))
     work += lines * shuffles
@@ -173,6 +174,16 @@ def _tile_cycles(
     macs = outputs * shape.taps
     busy = busy_cycles(isa, work, reads, beside=outputs, lanes=lanes, macs=macs)
     return 3.0 + max(busy, isa.rates(lanes).latency * shape.taps / 2)
+
+
+def _registers(shape: ConvShape, outputs: int) -> int:
+    """Registers of a tile with all its weights."""
+    return shape.taps + outputs + shape.kw
+
+
+def _held(shape: ConvShape, isa: Isa, outputs: int) -> bool:
+    """Whether to force inputs that several rows share to be loaded once."""
+    return _registers(shape, outputs) < room_to_hold(isa)
 
 
 def _arrays(job: Job, shape: ConvShape, pitch: int) -> tuple[ConstArray, ...]:

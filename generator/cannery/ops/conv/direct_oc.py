@@ -37,7 +37,7 @@ from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.sums import Aside, aside, block_steps, even_steps
-from cannery.ops.shared.tiles import tile_registers
+from cannery.ops.shared.tiles import room_to_hold, tile_registers
 from cannery.schedule.cost import (
     broadcast_work,
     early_inputs,
@@ -388,19 +388,13 @@ def can_join(shape: ConvShape, isa: Isa) -> bool:
 
 
 def held_weights(isa: Isa) -> Callable[[VectorBlock, Sequence[int]], bool]:
-    """Whether to force the weights of a block to be loaded once for several pixels.
+    """Whether to force the weights of a block to be loaded once for several pixels."""
 
-    Otherwise gcc makes them memory operands of every multiply-add, and loads limit the speed.
-    Without FMA, additions limit it anyway.
-    """
-
-    def held(block: VectorBlock, pixels: Sequence[int]) -> bool:
+    def once(block: VectorBlock, pixels: Sequence[int]) -> bool:
         vectors = len(block.vecs)
-        needed = len(pixels) * vectors + vectors + 2
-        worth = isa.family == "x86" and isa.has("fma")
-        return worth and len(pixels) > 1 and needed <= isa.registers
+        return len(pixels) > 1 and len(pixels) * vectors + vectors + 2 <= room_to_hold(isa)
 
-    return held
+    return once
 
 
 def pixels_in_turns(isa: Isa, broadcast: str) -> Callable[[VectorBlock, Sequence[int]], bool]:

@@ -29,7 +29,7 @@ from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, parameter_names, residual_pointer, signature
 from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.sums import block_steps
-from cannery.ops.shared.tiles import tile_registers
+from cannery.ops.shared.tiles import room_to_hold, tile_registers
 from cannery.schedule.cost import reread_cycles
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
@@ -335,7 +335,7 @@ def _panels_of(shape: ConvShape, p: Tunables, cut: Cut, mr: int, *, flat: bool) 
 
 def _gemm(p: Tunables, k: int, a_row: int, isa: Isa) -> Gemm:
     aside = block_steps(k // UNROLL, UNROLL, isa)
-    return Gemm(k, a_row, 1, 0, UNROLL, 1, p.broadcast, aside=aside)
+    return Gemm(k, a_row, 1, 0, UNROLL, 1, p.broadcast, aside=aside, held=room_to_hold(isa))
 
 
 def _blocks(shape: ConvShape, p: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:

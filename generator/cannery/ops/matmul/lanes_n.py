@@ -11,10 +11,11 @@ from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced, nested_pointer
 from cannery.ops.shared.epilogue import Epilogue
 from cannery.ops.shared.function import describe, parameter_names, signature
-from cannery.ops.shared.gemm import AHEAD, STREAMS, Gemm, VectorBlock
+from cannery.ops.shared.gemm import AHEAD, NEAR_AHEAD, STREAMS, Gemm, VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.sums import block_steps, even_steps
-from cannery.schedule.caches import FAR_BYTES
+from cannery.ops.shared.tiles import room_to_hold
+from cannery.schedule.caches import FAR_BYTES, L1_BYTES
 from cannery.schedule.schedule import Job
 from cannery.target.isa import Isa
 
@@ -49,11 +50,26 @@ def make_gemm(p: Product, t: Tunables, isa: Isa, a_row: int, a_k: int, b_k: int 
     cut = even_steps if t.joined else block_steps
     return Gemm(
         k, a_row, a_k, b_k, t.unroll, t.split, t.broadcast,
-        AHEAD if far and t.mr == 1 else 0, streams,
+        _ahead(p, t, isa, far=far) if b_k == 0 else 0, streams,
         cut(k // t.unroll, t.unroll // t.split, isa),
         once=b_k > 0 and gemm.reloads(isa),
         turns=_in_turns(k, t, isa),
+        near=not far,
+        held=room_to_hold(isa),
     )  # fmt: skip
+
+
+def _ahead(p: Product, t: Tunables, isa: Isa, *, far: bool) -> int:
+    """How many bytes ahead packed weights are prefetched that only one row reads; see `gemm`.
+
+    Those that are near not with eight registers: there gcc's code spills more.
+    """
+    if t.mr > 1 or t.joined or t.kc:
+        return 0
+    if far:
+        return AHEAD
+    near = gemm.reloads(isa) and isa.registers > 8 and 4 * p.k * p.n > L1_BYTES
+    return NEAR_AHEAD if near else 0
 
 
 def _in_turns(k: int, t: Tunables, isa: Isa) -> bool:

@@ -54,6 +54,10 @@ LINE = 16
 #: page.
 AHEAD = 4096
 
+#: The same for weights from the second-level cache. Without FMA, the instructions that processors
+#: look ahead are those for few lines.
+NEAR_AHEAD = 1024
+
 #: How many parts of a block are read side by side where weights come from memory: processors
 #: prefetch each separately, a few lines ahead; a core reads four at 1.5 times the rate of one.
 STREAMS = 4
@@ -96,10 +100,11 @@ class Gemm:
     accumulators take turns over k and are added at the end, to hide latency. `broadcast`: set1
     (from memory), rotate (four k loaded once and rotated, B stored in rotated order: Thielke &
     Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3) or lane (NEON).
-    `ahead`: how many bytes after each load of packed B are prefetched (0: none). `streams`: see
+    `ahead`: how many bytes after each load of packed B are prefetched (0: none), with `near` to the
+    first-level cache. `streams`: see
     `pack_blocks`. `aside`: after how many passes sums are put aside, see `sums` (0: never). `once`
-    keeps compilers from loading a vector of B again for each row, see `reloads`; so does `turns`,
-    where a tile has two rows of rotated inputs.
+    keeps compilers from loading a vector of B again for each row, see `reloads`; so do `turns`,
+    where a tile has two rows of rotated inputs, and `held` registers, if a tile has room in them.
     """
 
     k: int
@@ -114,6 +119,14 @@ class Gemm:
     aside: int = 0
     once: bool = False
     turns: bool = False
+    near: bool = False
+    held: int = 0
+
+    def loaded_once(self, block: VectorBlock, rows: int) -> bool:
+        """Whether the vectors of B are kept from being loaded again for each row."""
+        vectors = len(block.vecs)
+        needed = rows * vectors * self.split + vectors + 2
+        return rows > 1 and (self.once or needed <= self.held)
 
     def sums(self, block: VectorBlock, rows: int) -> Aside:
         """The accumulators of a tile."""
@@ -255,7 +268,7 @@ def product_cycles(
                 isa, mr, n * s, (mr * loads + n) * s, g.k / s, mr * work * s, early=early,
                 lanes=max(v.lanes for v in block.vecs),
             )  # fmt: skip
-            update += _unseen_spills(isa, mr * n * s + n) * g.k / s
+            update += _unseen_spills(isa, mr * n * s + (n if mr > 1 else 1)) * g.k / s
             update = max(update, isa.core.chain_gap * core.latency * g.k / s)
             update *= scalar_gain(isa, mr * n, s)
             loop = 2.0 * g.k / g.unroll

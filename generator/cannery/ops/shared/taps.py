@@ -8,13 +8,18 @@ from cannery.ctext.environment import offset
 from cannery.ops.shared.lanes import Vec
 
 
-def tap_loads(vec: str, lanes: int, pointer: str, offsets: Sequence[int], stride: int) -> list[str]:
+def tap_loads(
+    vec: str, lanes: int, pointer: str, offsets: Sequence[int], stride: int, once: bool = False
+) -> list[str]:
     """Statements that define t0, t1, ...: lane i of t<k> is pointer[offsets[k] + i * stride].
 
     Offsets ascend; the first is 0 or greater, and pointer[0] exists. Nothing before pointer[0] or
     after the last element of the last tap is read. With stride 2, neighbouring taps share a
-    de-interleaving load.
+    de-interleaving load. `once` keeps compilers from loading neighbouring ones again for each use.
     """
+    if once and stride == 1 and lanes > 1:
+        loads = [f"{vec} t{k} = {vec}_load({pointer}{offset(at)});" for k, at in enumerate(offsets)]
+        return loads + [f"CANNERY_OPAQUE_VEC(t{k});" for k in range(len(offsets))]
     if stride == 1 or lanes == 1:
         return [
             f"const {vec} t{k} = {vec}_load({pointer}{offset(at)});" for k, at in enumerate(offsets)

@@ -28,6 +28,16 @@ def pixel_tiles(start: int, count: int, pixels: int) -> list[Tile]:
     return tiles + ([Tile(start + full * pixels, rest, 1)] if rest else [])
 
 
+def room_to_hold(isa: Isa) -> int:
+    """Registers that a tile may take for vectors to be forced into them that it multiplies several
+    times; 0: none are forced.
+
+    Otherwise gcc makes them memory operands of every multiply-add, and loads limit the speed.
+    Without FMA, additions limit it anyway.
+    """
+    return isa.registers if isa.family == "x86" and isa.has("fma") else 0
+
+
 def vector_count(vectors: Sequence[Vec], isa: Isa) -> float:
     """The number of vectors, for cost models: partial ones cost more where there are no masks."""
     partial = 1.0 if isa.has("masks") else PARTIAL_COST
