@@ -59,6 +59,10 @@ CHAINS: dict[str, Callable[[Any], list[Any]]] = {
         (7, 7, 3), k.Conv2D(4, 3, activation="softplus"), k.Conv2D(4, 1, activation="softsign"),
         k.Conv2D(4, 1, activation="selu"), k.GlobalMaxPooling2D(),
     ],
+    "shrunk": lambda k: [
+        (15, 15, 3), k.Conv2D(8, 3, strides=2, padding="same", activation="relu"),
+        k.MaxPooling2D(3, 2, padding="same"),
+    ],
     "points": lambda k: [(20, 4), k.Conv1D(8, 1), k.ReLU(), k.GlobalMaxPooling1D(), k.Dense(3)],
     "steps": lambda k: [(6, 5), k.Dense(8, activation="relu"), k.Dense(2), k.Permute((2, 1))],
 }  # fmt: skip

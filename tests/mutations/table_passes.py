@@ -214,7 +214,12 @@ CHANGES: tuple[Change, ...] = (
         "(node.op.count_include_pad or unpadded)",
         "True",
     ),
-    _pad("padding of other modes goes into windows", 'pad.mode != "constant" or ', ""),
+    _pad("padding of other modes goes into windows", 'if pad.mode != "constant":', "if False:"),
+    _pad(
+        "windows with gaps ignore copies of the edge",
+        "return all(d == 1 for d in node.op.dilations)",
+        "return True",
+    ),
     _pad(
         "average pool that leaves out its own padding counts it",
         "return pad.value == 0.0 and (node.op.count_include_pad or unpadded)",

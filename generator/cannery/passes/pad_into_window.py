@@ -16,7 +16,11 @@ from cannery.ops.movement.op import Pad
 
 
 def pad_into_window(graph: Graph) -> Graph:
-    """Pad(0) -> Conv, Pad(-inf) -> MaxPool, and Pad(0) -> AveragePool that counts its padding."""
+    """Pad(0) -> Conv, Pad(-inf) -> MaxPool, and Pad(0) -> AveragePool that counts its padding.
+
+    Before a MaxPool without dilation, Pad may also repeat the edge: a window that reaches beyond it
+    contains the elements of which these are copies.
+    """
     rewriter = Rewriter(graph)
     for node in list(rewriter.nodes):
         if not isinstance(node.op, (Conv, MaxPool, AveragePool)):
@@ -50,7 +54,11 @@ def _is_legal(rewriter: Rewriter, op: Op, inputs: Sequence[str]) -> bool:
 def _fits(pad: Pad, node: Node) -> bool:
     spatial_only = pad.pads[0] == pad.pads[-1] == (0, 0)
     grows = all(a >= 0 and b >= 0 for a, b in pad.pads)
-    if pad.mode != "constant" or not spatial_only or not grows:
+    if not spatial_only or not grows:
+        return False
+    if isinstance(node.op, MaxPool) and pad.mode == "edge":
+        return all(d == 1 for d in node.op.dilations)
+    if pad.mode != "constant":
         return False
     if isinstance(node.op, MaxPool):
         return pad.value == float("-inf")
