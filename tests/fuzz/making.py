@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from fuzz import audio_files, keras_networks, onnx_changes, onnx_networks, records, tflite_networks
+from fuzz import (
+    audio_files,
+    keras_networks,
+    onnx_changes,
+    onnx_networks,
+    records,
+    tflite_networks,
+    tree_networks,
+)
 from fuzz.cases import Case
 from fuzz.settings import calibration, fitting_options, random_options
 
@@ -25,8 +33,8 @@ _DRAWING = {"Multinomial", "Bernoulli", "Dropout", "RandomNormalLike", "RandomUn
 
 
 def make_case(random: Random, kind: str = "") -> Case:
-    """A case of a kind: onnx, node, keras, audio, tflite or record; by default any."""
-    kind = kind or random.choices(list(KINDS), weights=[10, 3, 7, 3, 3, 4])[0]
+    """A case of a kind: onnx, node, keras, audio, tflite, trees or record; by default any."""
+    kind = kind or random.choices(list(KINDS), weights=[10, 3, 7, 3, 3, 4, 3])[0]
     return KINDS[kind](random)
 
 
@@ -148,7 +156,12 @@ def _tflite(random: Random) -> Case:
     return _fitted(random, case, name, dims, recurrent=False) if name else case
 
 
+def _trees(random: Random) -> Case:
+    """An ensemble of trees, changed."""
+    return _of_model(random, tree_networks.random_forest(random), "trees")
+
+
 KINDS = {
     "onnx": _onnx, "node": _node, "keras": _keras, "record": _record, "audio": _audio,
-    "tflite": _tflite,
+    "tflite": _tflite, "trees": _trees,
 }  # fmt: skip

@@ -31,7 +31,7 @@ from fuzz.making import KINDS, make_case
 from needs import need_program, need_toolchain
 
 #: Cases of each kind.
-SHORT = {"onnx": 130, "node": 30, "keras": 70, "record": 30, "audio": 60, "tflite": 60}
+SHORT = {"onnx": 130, "node": 30, "keras": 70, "record": 30, "audio": 60, "tflite": 60, "trees": 60}
 
 #: Every this many cases, one also goes to the command, or runs.
 COMMANDS, RUNS = 10, 12
@@ -59,7 +59,7 @@ def test_every_case_is_refused_in_a_line_or_compiled(
     assert stages["accepted"] and refused < 0.6 * sum(stages.values()), stages
 
 
-@pytest.mark.parametrize("kind", ["onnx", "keras", "audio", "tflite"])
+@pytest.mark.parametrize("kind", ["onnx", "keras", "audio", "tflite", "trees"])
 def test_networks_compute_what_the_model_says(kind: str, tmp_path: Path) -> None:
     need_program("ninja", "ninja-build")
     need_toolchain("native")

@@ -26,11 +26,16 @@ _ALIGNMENT = 8
 #: Cycles after a branch that was guessed wrong, on a processor that guesses, and on a small one.
 _WRONG_GUESS, _TAKEN = 16.0, 2.0
 
-#: Cycles from the number of a node to that of the next one: two loads, a comparison, an addition.
-LATENCY = 13.0
+#: Cycles that a step waits for the one before, shared by the trees that walk together.
+WAIT = 2.0
 
-#: Cycles that making a column takes.
-_COLUMN = 2.0
+#: Instructions that make a column.
+_COLUMN = 14.0
+
+
+def together_counts(trees: int) -> list[int]:
+    """How many trees may walk together: powers of two, and ten of a round number of trees."""
+    return [n for n in (1, 2, 4, 8) if n <= trees] + [10] * (trees % 10 == 0)
 
 
 def is_small(isa: Isa) -> bool:
@@ -193,4 +198,5 @@ def _declare(c: Body, columns: Columns) -> None:
 
 def column_cycles(columns: Columns, isa: Isa) -> float:
     """Cycles of making the columns of a sample."""
-    return columns.count * _COLUMN * (4.0 if is_small(isa) else 1.0)
+    made = _COLUMN if columns.integers else _COLUMN / 3.0
+    return columns.count * made / issue(isa)

@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ir.graph import Graph
-from cannery.ops.trees.base import LATENCY, TreeSchedule, Walk, column_cycles, is_small, issue
+from cannery.ops.trees.base import (
+    WAIT,
+    TreeSchedule,
+    Walk,
+    column_cycles,
+    is_small,
+    issue,
+    together_counts,
+)
 from cannery.ops.trees.columns import Columns, smallest
 from cannery.ops.trees.forest import Forest, forest_of
 from cannery.schedule.params import as_params, typed
@@ -25,7 +33,7 @@ from cannery.target.isa import Isa
 _DEEPEST, _MORE = 10, 8
 
 #: Instructions of a step from node to node.
-_STEP = 4.5
+_STEP = 7.0
 
 
 @dataclass(frozen=True)
@@ -51,23 +59,17 @@ class TreesFull(TreeSchedule):
         return "the depths of the trees differ too much" if large else ""
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        trees = forest_of(graph, step.anchor).trees
-        counts = [n for n in (1, 2, 4, 8) if n <= trees]
+        counts = together_counts(forest_of(graph, step.anchor).trees)
         return [as_params(Tunables(n, k)) for n in counts for k in (True, False)]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p, forest = typed(Tunables, params), forest_of(graph, step.anchor)
         samples, depth = graph.types[step.output].shape[0], int(forest.depths.max())
-        work = p.together * _STEP / issue(isa)
-        # Without branches, a processor that looks ahead works on the next trees anyway.
-        ahead = 1.0 if is_small(isa) else max(1.0, isa.core.window / (_STEP * depth * p.together))
-        each = work if is_small(isa) else max(work, LATENCY / ahead)
-        groups = forest.trees / p.together
-        cycles = groups * (depth * each + 2.0 * p.together + 1.0)
-        price = 1.0 if p.integers else 3.0 if is_small(isa) else 1.3
+        price = 1.0 if p.integers else 3.0 if is_small(isa) else 1.2
+        each = price * _STEP / issue(isa) + WAIT / p.together
         made = column_cycles(Columns(forest, p.integers, ""), isa)
-        code = 40.0 + 16.0 * depth * p.together
-        return Estimate(samples * (cycles * price + made), code)
+        cycles = forest.trees * (depth * each + 2.0) + made
+        return Estimate(samples * cycles, 2.0 * depth * p.together)
 
     def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:
         forest = forest_of(graph, step.anchor)

@@ -29,8 +29,11 @@ from cannery.target.isa import Isa
 #: The deepest nesting (C99 promises 127 blocks), the most nodes, and nodes of one function.
 _DEEPEST, _MOST, _PART = 100, 10_000, 256
 
-#: Instructions of a step from node to node, how often a guess is wrong, and bytes of a node.
-_STEP, _WRONG, _NODE_BYTES = 3.0, 0.35, 18.0
+#: Instructions of a step from node to node, and bytes of a node.
+_STEP, _NODE_BYTES = 3.0, 18.0
+
+#: How often a guess is wrong at most; with fewer steps, less often: the processor learns them.
+_WRONG, _LEARNED = 0.4, 400.0
 
 
 @dataclass(frozen=True)
@@ -58,11 +61,14 @@ class TreesIfElse(TreeSchedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p, forest = typed(Tunables, params), forest_of(graph, step.anchor)
         samples = graph.types[step.output].shape[0]
-        each = _STEP / issue(isa) + (1.0 if is_small(isa) else _WRONG) * wrong_guess(isa)
-        price = 1.0 if p.integers else 2.5 if is_small(isa) else 1.0
+        steps = float(forest.mean_depths.sum())
+        wrong = 1.0 if is_small(isa) else min(_WRONG, steps / _LEARNED)
+        price = 1.0 if p.integers else 2.5 if is_small(isa) else 1.2
+        each = price * _STEP / issue(isa) + wrong * wrong_guess(isa)
         made = column_cycles(Columns(forest, p.integers, ""), isa)
-        cycles = float(forest.mean_depths.sum()) * each * price + made
-        return Estimate(samples * cycles, _NODE_BYTES * (forest.nodes + forest.trees))
+        beyond = _NODE_BYTES * forest.nodes / isa.core.code.hot_bytes - 1.0
+        cycles = steps * each * (1.0 + min(max(beyond, 0.0), 4.0)) + made
+        return Estimate(samples * cycles, steps)
 
     def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:
         forest = forest_of(graph, step.anchor)

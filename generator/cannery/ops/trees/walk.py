@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from cannery.ir.graph import Graph
 from cannery.ops.scalar.body import Body
 from cannery.ops.trees.base import (
-    LATENCY,
+    WAIT,
     TreeSchedule,
     Walk,
     column_cycles,
     is_small,
     issue,
+    together_counts,
     wrong_guess,
 )
 from cannery.ops.trees.columns import Columns, smallest
@@ -32,7 +33,10 @@ from cannery.schedule.schedule import Estimate, Job, Params, schedule
 from cannery.target.isa import Isa
 
 #: Instructions of a step from node to node.
-_STEP = 6.0
+_STEP = 8.0
+
+#: Of so many steps, a processor that guesses branches does not foresee where trees end.
+_LEARNED = 100.0
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,7 @@ class TreesWalk(TreeSchedule):
     spare = True
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        trees = forest_of(graph, step.anchor).trees
-        counts = [n for n in (1, 2, 4, 8) if n <= trees]
+        counts = together_counts(forest_of(graph, step.anchor).trees)
         return [as_params(Tunables(n, k)) for n in counts for k in (True, False)]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
@@ -61,7 +64,7 @@ class TreesWalk(TreeSchedule):
         samples = graph.types[step.output].shape[0]
         columns = Columns(forest, p.integers, "", spare=True)
         cycles = column_cycles(columns, isa) + _walking(forest, p.together, isa)
-        return Estimate(samples * cycles * _float_price(p.integers, isa), 60.0 + 40.0 * p.together)
+        return Estimate(samples * cycles * _float_price(p.integers, isa), 2.0 * p.together)
 
     def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:
         forest = forest_of(graph, step.anchor)
@@ -81,18 +84,16 @@ def _float_price(integers: bool, isa: Isa) -> float:
 
 def _walking(forest: Forest, together: int, isa: Isa) -> float:
     """Cycles of the steps of all trees."""
-    if together == 1:
-        steps = forest.mean_depths
-        each = _STEP / issue(isa) if is_small(isa) else LATENCY
-        return float((steps * each + wrong_guess(isa) + 4.0).sum())
-    depths = forest.depths[: forest.trees // together * together].reshape(-1, together).max(axis=1)
-    rest = forest.mean_depths[len(depths) * together :]
-    loops = (together * _STEP + 2.0) / issue(isa)
-    each = loops if is_small(isa) else max(loops, LATENCY)
-    rounds = float((depths * each + 2.0 * together).sum())
+    grouped = 0 if together == 1 else forest.trees // together * together
+    depths = forest.depths[:grouped].reshape(-1, together).max(axis=1)
+    each = _STEP / issue(isa) + WAIT / together
+    rounds = float((together * (depths * each + 2.0)).sum())
     if len(set(depths.tolist())) > 1:
         rounds += 0.5 * wrong_guess(isa) * len(depths)
-    return rounds + float((rest * LATENCY + wrong_guess(isa)).sum())
+    rest = forest.mean_depths[grouped:]
+    steps = float(forest.mean_depths.sum())
+    ends = wrong_guess(isa) * (1.0 if is_small(isa) else min(1.0, steps / _LEARNED))
+    return rounds + float((rest * _STEP / issue(isa) + ends).sum())
 
 
 @dataclass(frozen=True)
