@@ -111,6 +111,22 @@ def test_weights_of_a_layer_are_not_left_out(write: Any, files: Path, tmp_path: 
         load_graph(path, ImportOptions(custom={"MyLayer": files}))
 
 
+@pytest.mark.parametrize("write", [write_h5, write_keras])
+def test_weights_within_a_nested_model(write: Any, files: Path, tmp_path: Path) -> None:
+    for weights in ({}, {"w": np.ones(3, np.float32)}):
+        spec = LayerSpec("MyLayer", "mine", (), {"shift": 1}, weights)
+        dense = LayerSpec("Dense", "d", (), {"units": 4, "use_bias": False},
+                          {"kernel": np.eye(4, dtype=np.float32)})  # fmt: skip
+        inner = chain(image("p", 4), spec, dense, name="inner")
+        outer = chain(image("x", 4), LayerSpec("Functional", "inner", (), model=inner))
+        path = write(tmp_path / "m", outer)
+        if not weights:
+            assert load_graph(path, ImportOptions(custom={"MyLayer": files})).outputs
+            continue
+        with pytest.raises(UnsupportedError, match="has weights"):
+            load_graph(path, ImportOptions(custom={"MyLayer": files}))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

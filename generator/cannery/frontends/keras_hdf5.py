@@ -102,9 +102,14 @@ class Hdf5Weights:
             raise
 
     def count(self, path: LayerPath) -> int:
-        """See WeightStore; those of layers in nested models are not counted."""
+        """See WeightStore; for layers in nested models, the weights there that no layer expects."""
         group = f"{_WEIGHTS}/{path[0]}" if self._file.has_group(_WEIGHTS) else path[0]
-        return len(tuple(self._file.children(group))) if len(path) == 1 else 0
+        children = self._file.children(group)
+        if len(path) == 1 or not children:
+            return len(children)
+        target = next(e.target for e in self._model.entries if e.name == path[0])
+        expected = sum(1 for _ in _variables(path[:1], target))
+        return max(len(self._file.texts(group, "weight_names") or ()) - expected, 0)
 
     def _locate(self, top: str) -> dict[tuple[LayerPath, str], str]:
         """Where the variables of a top-level layer are stored."""
