@@ -21,7 +21,7 @@ _KNOWN = {
     "LSTM": (1, 2, 3, 4, 7), "GRU": (1, 2, 3, 4), "RNN": (1, 2, 3, 4), "If": (0,), "Loop": (0, 1),
     "Col2Im": (1, 2), "DFT": (1, 2), "STFT": (1, 3), "AffineGrid": (1,), "MaxUnpool": (2,),
     "HannWindow": (0,), "HammingWindow": (0,), "BlackmanWindow": (0,),
-    "MelWeightMatrix": (0, 1, 2, 3, 4),
+    "MelWeightMatrix": (0, 1, 2, 3, 4), "NonMaxSuppression": (2, 3, 4),
     **{f"Reduce{k}": (1,) for k in (
         "Max", "Min", "Mean", "Sum", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"
     )},

@@ -46,6 +46,7 @@ from cannery.frontends.onnx_ops.base import Scope, find_operator
 from cannery.frontends.onnx_ops.state import ImportState
 from cannery.frontends.onnx_ops.values import Computed, Constant, Value, channels_last, identity
 from cannery.frontends.onnx_order import ordered, outer_reads
+from cannery.frontends.onnx_rows import with_counts
 from cannery.frontends.onnx_selection import check_opset, chosen_outputs, needed_nodes
 from cannery.frontends.onnx_sizes import Sizes, require_batches
 from cannery.frontends.onnx_ways import require_way
@@ -206,11 +207,12 @@ class _Importer:
         doubles = [i.name for i in inputs if i.dtype == NAME]
         doubles += [o for o in self._outputs if self._is_declared_double(o)]
         notes = (*notes, *fixed_notes(fixed), *self._doubles.notes(doubles))
-        return replace(
+        graph = replace(
             graph, channels_first=frozenset(marked), files=files, notes=notes,
             metadata=self._model.metadata, states=self._noise.states(graph),
             class_names=sound_names(self._state.class_names),
         )  # fmt: skip
+        return with_counts(graph)
 
     def _is_declared_double(self, output: str) -> bool:
         """Whether the file says that an output is float64."""
@@ -233,6 +235,8 @@ class _Importer:
         """
         for name, said in zip(node.outputs, declared, strict=False):
             value = self._values.get(name)
+            if isinstance(value, Computed) and value.name in self._state.rows:
+                continue  # a file may declare how many rows one run had
             found = parting(node.place, said, value) if said and value else None
             if found and not self.doubled:
                 raise found.error

@@ -51,6 +51,9 @@ _SMALL = 4096
 #: Operators that have a form for constants stored as integers, or that move them.
 _STORED = ("Conv", "MatMul", "Gemm", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity")
 
+#: Operators that read only the shape of their inputs.
+_SHAPES = ("Shape", "Size", "EyeLike", "RandomNormalLike", "RandomUniformLike")
+
 #: Operators that take elements of any type.
 _ANY_TYPE = (Cast, Concat, Expand, Identity, Pad, Reshape, Slice, Transpose)
 
@@ -166,7 +169,13 @@ class Scope:
 
     def optional(self, index: int) -> Value | None:
         """An input, None if it is absent."""
-        return self._inputs[index] if index < len(self._inputs) else None
+        value = self._inputs[index] if index < len(self._inputs) else None
+        if self.kind in _SHAPES and isinstance(value, Computed) and value.name in self._state.rows:
+            raise UnsupportedError(
+                "is about the shape of rows of which only some count",
+                cure="end the network before it with --outputs",
+            )
+        return value
 
     def input(self, index: int) -> Value:
         """A required input."""
@@ -250,7 +259,10 @@ class Scope:
         op: Op = Transpose(perm)
         if moved == sorted(moved):
             op = Reshape(tuple(shape[p] for p in perm))
-        return self._builder.node(op, [name], name=self._builder.unique(f"{name}/transposed"))
+        moved_name = self._builder.unique(f"{name}/transposed")
+        found = self._builder.node(op, [name], name=moved_name)
+        self._state.follow_rows([name], [found])
+        return found
 
     def _constant(self, value: Constant, perm: Perm) -> str:
         array = value.array
@@ -290,7 +302,9 @@ class Scope:
             raise ModelError(f"the network has more than {MAX_NODES} nodes")
         name = f"{self.name}/{label}" if label else self.name
         try:
-            return self._appended(op, inputs, name)
+            outputs = self._appended(op, inputs, name)
+            self._state.follow_rows(inputs, outputs)
+            return outputs
         except CanneryError as error:
             if op.kind != self.kind:  # the node's parts have names that are not in the file
                 error.what = error.what.removeprefix(f"{op.kind}: ")
@@ -332,6 +346,10 @@ class Scope:
     def drawn(self, kind: type[Draw], shape: Sequence[int]) -> str:
         """A value of random numbers of a kind."""
         return self._state.noise.drawn(kind, shape, self.name)
+
+    def mark_rows(self, name: str) -> None:
+        """Only some rows of a value count."""
+        self._state.rows.add(name)
 
     def constant(self, label: str, array: Array) -> str:
         """A constant `<name>/<label>` of the graph."""

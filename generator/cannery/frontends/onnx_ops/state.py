@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +20,7 @@ class ImportState:
     `meets_channels_first` says whether a tensor of the model is read as images; `wholes` has the
     sources of reshaped tensors; `dequantised` names the operands of DequantizeLinear for constants
     stored as integers. `noise` draws random numbers. `class_names` has the names of each
-    classifier's classes.
+    classifier's classes. `rows` are values that depend on rows of which only some count.
     """
 
     builder: GraphBuilder
@@ -33,6 +33,12 @@ class ImportState:
     wholes: dict[Computed, Computed] = field(default_factory=dict)
     dequantised: dict[str, tuple[str, ...]] = field(default_factory=dict)
     class_names: set[tuple[str, ...]] = field(default_factory=set)
+    rows: set[str] = field(default_factory=set)
+
+    def follow_rows(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        """Adds outputs of a node to `rows` if it reads any."""
+        if not self.rows.isdisjoint(inputs):
+            self.rows.update(outputs)
 
     def floats(self, value: Value | None) -> Value | None:
         """Turns constants stored as integers into the floats that they mean."""
