@@ -308,6 +308,35 @@ _FUNCTIONS: dict[str, Case] = {
     ),
 }  # fmt: skip
 
+
+def _hybrid(kind: str, x: tuple[int, ...], w: Value, y: tuple[int, ...], **fields: Any) -> Case:
+    """Floats times integer weights, and a bias of floats."""
+    bias = _RANDOM.standard_normal(y[-1]).astype(np.float32)
+    names = {"CONV_2D": _CONV, "DEPTHWISE_CONV_2D": _DEPTHWISE}
+    given = [Value(x, "FLOAT32"), w, Value(bias, "FLOAT32")]
+    options = names.get(kind, "FullyConnectedOptions")
+    return Case(kind, given, Value(y, "FLOAT32"), options, fields)
+
+
+_HYBRIDS: dict[str, Case] = {
+    "hybrid_dense": _hybrid("FULLY_CONNECTED", (6, 40), _weights((9, 40), 0, False), (6, 9)),
+    "hybrid_dense_asymmetric": _hybrid(
+        "FULLY_CONNECTED", (6, 40), _weights((9, 40), 0, True), (6, 9),
+        AsymmetricQuantizeInputs=True, FusedActivationFunction=1,
+    ),
+    "hybrid_dense_rows": _hybrid(
+        "FULLY_CONNECTED", (2, 3, 40), _weights((9, 40), 0, False), (2, 3, 9), KeepNumDims=True,
+    ),
+    "hybrid_conv": _hybrid("CONV_2D", _IMAGE, _weights(_FIVE, 0, True), (2, 7, 6, 5), **_WINDOW),
+    "hybrid_conv_one_scale": _hybrid(
+        "CONV_2D", _IMAGE, _weights(_FIVE, 0, False), (2, 7, 6, 5), **_WINDOW
+    ),
+    "hybrid_depthwise": _hybrid(
+        "DEPTHWISE_CONV_2D", _IMAGE, _weights(_EIGHT, 3, True), _IMAGE, **_WINDOW,
+        DepthMultiplier=1,
+    ),
+}  # fmt: skip
+
 _PADS = Value(np.array([[0, 0], [1, 2], [3, 0], [0, 0]], np.int32), "INT32", (), ())
 _MOVES: dict[str, Case] = {
     "pad": Case("PAD", [_X, _PADS], Value((2, 10, 9, 8)), "PadOptions"),
@@ -341,7 +370,7 @@ _MOVES: dict[str, Case] = {
     "minimum": Case("MINIMUM", [_X, _X], _X, "MaximumMinimumOptions"),
 }
 
-CASES = {**_PRODUCTS, **_PAIRS, **_POOLS, **_FUNCTIONS, **_MOVES}
+CASES = {**_PRODUCTS, **_PAIRS, **_POOLS, **_FUNCTIONS, **_MOVES, **_HYBRIDS}
 
 
 def write_golden() -> None:

@@ -11,6 +11,7 @@ from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.fixed_point.arithmetic import Factor, make_factor
 from cannery.ops.fixed_point.average_pool import FixedAveragePool
+from cannery.ops.fixed_point.dynamic import DynamicUnit, DynamicWhole
 from cannery.ops.fixed_point.exponential import softmax_table
 from cannery.ops.fixed_point.pointwise import (
     FixedProduct,
@@ -107,6 +108,19 @@ for _name, _pool in {
     "whole": (INT16, (7, 8), (1, 1), ((0, 0), (0, 0))),
 }.items():
     add_case(f"fixed_average_pool_{_name}", partial(average_pool, *_pool), tolerance=0.0)
+
+
+def dynamic(op: Op) -> Graph:
+    """Rows of floats."""
+    net = Net()
+    return net.graph(net.node(op, [net.input("x", (5, 13))]))
+
+
+for _symmetric, _name in ((True, "symmetric"), (False, "asymmetric")):
+    for _kind in (DynamicUnit, DynamicWhole):
+        _op = _kind(_symmetric)
+        _case_name = f"fixed_{_kind.__name__.lower()}_{_name}"
+        add_case(_case_name, partial(dynamic, _op), tolerance=1e-7)
 
 
 def softmax(dtype: DType, to: DType, scale: float, shape: tuple[int, ...]) -> Graph:

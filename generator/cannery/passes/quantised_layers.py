@@ -23,6 +23,8 @@ from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import DType
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Clip, LeakyRelu, Mul, Relu, Sub
+from cannery.ops.fixed_point.dynamic import DynamicWhole
+from cannery.ops.fixed_point.pointwise import FixedQuantize
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Cast, Pad, Reshape, Transpose
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
@@ -44,6 +46,9 @@ from cannery.quantization.stored import (
 #: Operators that compute with integers and are not known to be lossless.
 COMPUTING = (QuantizedProduct, QuantizedAveragePool)
 
+#: Operators that make integers of floats.
+ROUNDING = (DynamicWhole, FixedQuantize, QuantizeLinear)
+
 #: How far one unit of an integer within a network may move an output, relative to max|y|.
 UNIT_ERROR = 1 / 64
 
@@ -55,7 +60,7 @@ def quantised_layers(graph: Graph) -> Graph:
     rewriter.sweep(_integer_product)
     made = rewriter.finish()
     layers = tuple(n.name for n in made.nodes if isinstance(n.op, COMPUTING))
-    if not layers:
+    if not layers and not any(isinstance(n.op, DynamicWhole) for n in made.nodes):
         return made
     return replace(made, integer_layers=layers, unit_error=UNIT_ERROR if _rounds(made) else 0.0)
 
@@ -63,7 +68,7 @@ def quantised_layers(graph: Graph) -> Graph:
 def _rounds(graph: Graph) -> bool:
     """Whether results of float layers become integers."""
     return any(
-        isinstance(node.op, QuantizeLinear) and not _is_exact(graph, node.inputs[0])
+        isinstance(node.op, ROUNDING) and not _is_exact(graph, node.inputs[0])
         for node in graph.nodes
     )
 

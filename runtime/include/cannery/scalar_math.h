@@ -493,6 +493,35 @@ CANNERY_INLINE int32_t cannery_rescaled_once(int32_t x, int32_t multiplier, int3
     return (int32_t)(((int64_t)x * multiplier + ((int64_t)1 << (right - 1))) >> right);
 }
 
+/* What one of 127 units on each side of 0 is worth, and its inverse; the zero point is 0. */
+CANNERY_INLINE float cannery_symmetric_unit(float low, float high, float *inverse, float *zero)
+{
+    const float largest = -low > high ? -low : high;
+    *zero = 0.0f;
+    *inverse = largest == 0.0f ? 0.0f : 127.0f / largest;
+    return largest == 0.0f ? 1.0f : largest / 127.0f;
+}
+
+/* What one of 255 units from low <= 0 to high >= 0 is worth, its inverse, and the zero point. */
+CANNERY_INLINE float cannery_asymmetric_unit(float low, float high, float *inverse, float *zero)
+{
+    const double wide = ((double)high - (double)low) / 255.0;
+    double below, above, found;
+    float unit;
+    *inverse = *zero = 0.0f;
+    if (low == high) {
+        return 1.0f;
+    }
+    below = (double)low / wide;
+    above = (double)high / wide;
+    found = 128.0 - below < 127.0 + above ? -128.0 - below : 127.0 - above;
+    found = found < -128.0 ? -128.0 : found > 127.0 ? 127.0 : found;
+    *zero = (float)(int)(found < 0.0 ? found - 0.5 : found + 0.5);
+    unit = (float)wide;
+    *inverse = 1.0f / unit;
+    return unit;
+}
+
 /* 1 / total in units of 2^-31, times 2^over, by Newton's steps; total > 0 is in units of
  * 2^(bits - 31). */
 CANNERY_INLINE int32_t cannery_reciprocal(int32_t total, int32_t bits, int32_t *over)

@@ -59,10 +59,11 @@ def rescaled(x: Any, multiplier: Any, shift: Any) -> I64:
 
 
 def rescaled_once(x: Any, multiplier: Any, shift: Any) -> I64:
-    """Numbers times a factor, rounded once, halves up."""
+    """Numbers times a factor, rounded once, halves up; the result wraps around, as int32 does."""
     right = 31 - np.asarray(shift, np.int64)
     wide = np.asarray(x, np.int64) * np.asarray(multiplier, np.int64)
-    return np.asarray((wide + np.left_shift(np.int64(1), right - 1)) >> right, np.int64)
+    whole = (wide + np.left_shift(np.int64(1), right - 1)) >> right
+    return np.asarray(np.asarray(whole).astype(np.int32), np.int64)
 
 
 def by_factor(x: Any, factor: Factor) -> I64:

@@ -52,10 +52,8 @@ class _ToIntegers(Pointwise):
 
     def result_of(self, expression: str) -> str:
         """C expression of a result."""
-        return (
-            f"({self.dtype.c_name})cannery_bounded({expression} + {self.zero}, "
-            f"{self.minimum}, {self.maximum})"
-        )
+        bounds = f"{self.minimum - self.zero}, {self.maximum - self.zero}"
+        return f"({self.dtype.c_name})(cannery_bounded({expression}, {bounds}) + {self.zero})"
 
 
 @register

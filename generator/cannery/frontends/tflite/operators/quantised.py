@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.tflite.operators.hybrid import hybrid
 from cannery.frontends.tflite.operators.movement import pads_of
 from cannery.frontends.tflite.operators.products import rows
 from cannery.frontends.tflite.operators.reduction import reduced_axes
@@ -30,6 +32,7 @@ from cannery.frontends.tflite.quantities import (
 from cannery.frontends.tflite.scope import Scope, quantised
 from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
+from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Gelu, Max, Min, Sub
 from cannery.ops.fixed_point.arithmetic import away, by_factor, make_factor
 from cannery.ops.fixed_point.average_pool import FixedAveragePool
@@ -42,6 +45,7 @@ from cannery.ops.fixed_point.pointwise import (
     FixedSum,
 )
 from cannery.ops.fixed_point.softmax import FixedSoftmax
+from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Cast, Pad, Transpose
 from cannery.ops.quantize.linear import DequantizeLinear
 from cannery.ops.quantize.products import ConvInteger, MatMulInteger
@@ -61,8 +65,14 @@ def conv(scope: Scope) -> str:
     x, w = scope.input(0), scope.input(1)
     window = read_window(scope, check_image(scope, x), check_kernel(scope, w))
     group = groups(scope, x, scope.shape(w)[3])
-    op = ConvInteger(window.strides, window.pads, window.dilations, group)
-    return _product(scope, op, x, rearranged(scope, w, (1, 2, 3, 0)), 0)
+    geometry = (window.strides, window.pads, window.dilations, group)
+    if quantity(scope, 0) is None:
+        found = scope.tensor(1).scales
+        array = scope.known(1, "its weights").transpose(1, 2, 3, 0)
+        symmetric = found is not None and found.single
+        return hybrid(scope, Conv(*geometry), x, array, scope.shape(x)[0], 0, symmetric=symmetric)
+    weight = rearranged(scope, w, (1, 2, 3, 0))
+    return _product(scope, ConvInteger(*geometry), x, weight, 0)
 
 
 @quantised("DEPTHWISE_CONV_2D")
@@ -71,8 +81,12 @@ def depthwise_conv(scope: Scope) -> str:
     x, w = scope.input(0), scope.input(1)
     window = read_window(scope, check_image(scope, x), check_kernel(scope, w))
     scope.ignore("DepthMultiplier")
-    op = ConvInteger(window.strides, window.pads, window.dilations, scope.shape(x)[-1])
-    return _product(scope, op, x, depthwise_weight(scope, w), 3)
+    weight = depthwise_weight(scope, w)
+    geometry = (window.strides, window.pads, window.dilations, scope.shape(x)[-1])
+    if quantity(scope, 0) is None:
+        array = scope.known(1, "its weights").reshape(scope.shape(weight))
+        return hybrid(scope, Conv(*geometry), x, array, scope.shape(x)[0], 3, symmetric=False)
+    return _product(scope, ConvInteger(*geometry), x, weight, 3)
 
 
 @quantised("FULLY_CONNECTED")
@@ -83,9 +97,17 @@ def fully_connected(scope: Scope) -> str:
         raise ModelError(f"its weights have the shape {scope.shape(w)}, expected two axes")
     if scope.integer("WeightsFormat"):
         raise UnsupportedError("its shuffled weights are not supported")
-    scope.ignore("AsymmetricQuantizeInputs")
-    flat = rows(scope, x, scope.shape(w)[1], keep=scope.flag("KeepNumDims"))
+    asymmetric = scope.flag("AsymmetricQuantizeInputs")
+    keep = scope.flag("KeepNumDims")
+    flat = rows(scope, x, scope.shape(w)[1], keep=keep)
     weight = scope.node(Transpose((1, 0)), [w], "weight")
+    if quantity(scope, 0) is None:
+        shape = scope.shape(flat)
+        flat = scope.reshaped(flat, (prod(shape[:-1]), shape[-1]), "vectors")
+        count = scope.shape(flat)[0]
+        array = scope.known(1, "its weights").T
+        y = hybrid(scope, MatMul(), flat, array, count, 0, symmetric=not asymmetric)
+        return scope.reshaped(y, (*shape[:-1], scope.shape(y)[-1]), "shape")
     return _product(scope, MatMulInteger(), flat, weight, 0, once=True)
 
 
@@ -96,9 +118,7 @@ def _product(scope: Scope, op: Op, x: str, w: str, axis: int, *, once: bool = Fa
     """
     scope.ignore("QuantizedBiasType")
     known = quantity(scope, 0)
-    if known is None:
-        what = "floats times integer weights are not supported"
-        raise UnsupportedError(what, cure="quantise the whole network, or nothing of it")
+    assert known is not None
     require_bytes(scope, 0, 1)
     weight, y = _weight_scales(scope, axis), output_range(scope)
     points = [

@@ -1,0 +1,53 @@
+"""Floats times integer weights: inputs become whole numbers in units that depend on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.tflite.scope import Scope
+from cannery.ir.graph import Array
+from cannery.ir.registry import Op
+from cannery.ops.elementwise import Add, Mul
+from cannery.ops.fixed_point.dynamic import DynamicUnit, DynamicWhole
+
+
+def hybrid(
+    scope: Scope, op: Op, x: str, weight: Array, rows: int, axis: int, *, symmetric: bool
+) -> str:
+    """The product of x, in `rows` with units of their own, and weights of int8.
+
+    `weight` is in the order of `op`, its last axis the output channels, `axis` theirs in the file.
+    """
+    scope.ignore("QuantizedBiasType")
+    tensor, shape = scope.tensor(1), scope.shape(x)
+    found = tensor.scales
+    if tensor.dtype not in ("INT8", "INT4") or found is None or found.zeros.any():
+        raise UnsupportedError(f"floats times weights of {tensor.dtype}, or with zero points")
+    if not np.isfinite(found.scales).all():
+        raise ModelError("a scale of its weights is not a number")
+    if not found.single and (found.axis != axis or found.scales.size != tensor.shape[axis]):
+        raise UnsupportedError(f"{found.scales.size} scales along axis {found.axis}")
+    if scope.output.is_quantised:
+        raise UnsupportedError("its result is quantised, but its input is not")
+    if not rows or not prod(shape):
+        raise ModelError("its input is empty")
+    flat = scope.reshaped(x, (rows, prod(shape) // rows), "rows")
+    whole = scope.node(DynamicWhole(symmetric), [flat], "whole")
+    unit = scope.node(DynamicUnit(symmetric), [flat], "unit")
+    inputs = [scope.reshaped(whole, shape, "image")]
+    y = scope.node(op, [*inputs, scope.constant("weight", weight.astype(np.float32))], "sums")
+    y = scope.node(Mul(), [y, scope.constant("scales", found.scales)], "scaled")
+    units = scope.reshaped(unit, _column(rows, scope.shape(y)), "units")
+    y = scope.node(Mul(), [y, units], "product")
+    if scope.has(2):
+        y = scope.node(Add(), [y, scope.input(2)], "biased")
+    return scope.fused(y)
+
+
+def _column(rows: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape that broadcasts along the first axis."""
+    return (rows, *(1 for _ in shape[1:]))
