@@ -80,9 +80,6 @@ SLIDING_TILES = ((2, 3), (2, 4), (2, 5), (2, 6), (3, 3), (4, 2))
 #: of a Zen 4, 864 67 %, or 85 % in a loop.
 MAX_SLIDING_IN_LINE = 800
 
-#: With fewer inputs, loads and the shuffles at the end take longer than rotating.
-LEAST_SLIDING = 12
-
 #: Tiles of scalars that compilers turn into vectors of four neighbouring channels.
 JOINED_TILES = ((4, 8), (2, 16), (3, 12), (1, 20), (8, 4), (1, 24))
 
@@ -166,7 +163,7 @@ class ConvDirectOc(Schedule):
                         found.append(Tunables(lanes, *tile, unroll, broadcast))
                         if _taps_share(shape, found[-1]):
                             found.append(replace(found[-1], opaque=True))
-            if slides(shape, isa, lanes):
+            if gemm.slides(isa, lanes, shape.ic):
                 found += _sliding(shape, lanes, vectors)
         few = [p for p in found if p.statements(_unrolled(shape, p, isa)) <= MAX_UNROLLED]
         return [as_params(p) for p in dict.fromkeys(few)]
@@ -321,13 +318,9 @@ def broadcast_words(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
 
 def tile_words(shape: ConvShape, isa: Isa, lanes: int, mr: int) -> list[str]:
     """The same for tiles of `mr` pixels."""
-    sliding = slides(shape, isa, lanes) and any(mr == pixels for pixels, _ in SLIDING_TILES)
-    return broadcast_words(shape, isa, lanes) + ["slide"] * sliding
-
-
-def slides(shape: ConvShape, isa: Isa, lanes: int) -> bool:
-    """Whether `slide` is worth trying: loads must be free where shuffles are not."""
-    return gemm.reloads(isa) and isa.registers > 8 and lanes == 4 and shape.ic >= LEAST_SLIDING
+    tiles = any(mr == pixels for pixels, _ in SLIDING_TILES)
+    slides = tiles and gemm.slides(isa, lanes, shape.ic)
+    return broadcast_words(shape, isa, lanes) + ["slide"] * slides
 
 
 def _sliding(shape: ConvShape, lanes: int, vectors: int) -> list[Tunables]:

@@ -203,7 +203,7 @@ class ConvGemm(Schedule):
             taps=taps if many else taps[:1],
             many=many,
             copies=_copies(cut.length, job.isa),
-            fetch=Fetch.of(job, weights, cells, cut.k // g.unroll),
+            fetch=Fetch.of(job, weights, cells, g.loops),
         )
         offsets = ConstArray(f"{job.symbol}_taps", np.array(taps, np.int32), "input offsets")
         constants = (weights, bias, *ep.constants, *((offsets,) if many else ()))
@@ -272,6 +272,16 @@ def _space(shape: ConvShape, isa: Isa) -> Iterator[Tunables]:
                 for way, panel in product(ways, _panels(shape, kc)):
                     for outside in ("blocks", "rows"):
                         yield Tunables(*tile, kc, way, panel, outside)
+        yield from _sliding(shape, isa, lanes)
+
+
+def _sliding(shape: ConvShape, isa: Isa, lanes: int) -> Iterator[Tunables]:
+    """Those with inputs that slide."""
+    pixels, vectors = shape.oh * shape.ow, -(-shape.oc // shape.group // lanes)
+    for nr, kc in product(gemm.SLIDING_VECTORS, _depths(shape)):
+        if gemm.slides(isa, lanes, kc):
+            for panel, outside in product(_panels(shape, kc), ("blocks", "rows")):
+                yield Tunables(lanes, min(2, pixels), min(nr, vectors), kc, "slide", panel, outside)
 
 
 def _traffic(
@@ -335,7 +345,8 @@ def _panels_of(shape: ConvShape, p: Tunables, cut: Cut, mr: int, *, flat: bool) 
 
 def _gemm(p: Tunables, k: int, a_row: int, isa: Isa) -> Gemm:
     aside = block_steps(k // UNROLL, UNROLL, isa)
-    return Gemm(k, a_row, 1, 0, UNROLL, 1, p.broadcast, aside=aside, held=room_to_hold(isa))
+    turns, held = p.broadcast == "slide", room_to_hold(isa)
+    return Gemm(k, a_row, 1, 0, UNROLL, 1, p.broadcast, aside=aside, turns=turns, held=held)
 
 
 def _blocks(shape: ConvShape, p: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
@@ -369,9 +380,10 @@ def _constants(
     """Weights as [group][block][kh*kw*ic][lanes], biases as [oc], zero-padded."""
     w = job.constant(shape.weight).reshape(-1, shape.oc)
     columns = shape.oc // shape.group
-    rotate = depth if p.broadcast == "rotate" else 0
+    slide = p.broadcast == "slide"
+    rotate = depth if slide or p.broadcast == "rotate" else 0
     packed: list[NDArray[np.float32]] = [
-        gemm.pack_blocks(w[:, k : k + columns], blocks, rotate=rotate)
+        gemm.pack_blocks(w[:, k : k + columns], blocks, rotate=rotate, slide=slide)
         for k in range(0, shape.oc, columns)
     ]
     text = "weights [group][block][k][lanes]"

@@ -38,6 +38,12 @@ TILES = {
 }  # fmt: skip
 
 
+#: Vectors of a tile of two rows whose inputs slide.
+SLIDING_VECTORS = (3, 4, 5, 6)
+
+#: With fewer inputs, loads and the shuffles at the end take longer than rotating.
+LEAST_SLIDING = 12
+
 #: Tiles of a single row: (NR vectors, sets of accumulators).
 SINGLE_ROW = (
     (1, 8), (1, 4), (2, 2), (2, 4), (3, 1), (3, 4), (4, 1), (4, 2), (4, 4), (6, 1), (6, 2), (8, 1),
@@ -99,12 +105,12 @@ class Gemm:
     `a_row`, `a_k` and `b_k` are strides in elements; b_k == 0: packed blocks. `split` sets of
     accumulators take turns over k and are added at the end, to hide latency. `broadcast`: set1
     (from memory), rotate (four k loaded once and rotated, B stored in rotated order: Thielke &
-    Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3) or lane (NEON).
-    `ahead`: how many bytes after each load of packed B are prefetched (0: none), with `near` to the
-    first-level cache. `streams`: see
-    `pack_blocks`. `aside`: after how many passes sums are put aside, see `sums` (0: never). `once`
-    keeps compilers from loading a vector of B again for each row, see `reloads`; so do `turns`,
-    where a tile has two rows of rotated inputs, and `held` registers, if a tile has room in them.
+    Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3), slide (four from each
+    k on, see `conv.direct_oc`) or lane (NEON). `ahead`: how many bytes after each load of packed B
+    are prefetched (0: none), with `near` to the first-level cache. `streams`: see `pack_blocks`.
+    `aside`: after how many passes sums are put aside, see `sums` (0: never). `once` keeps compilers
+    from loading a vector of B again for each row, see `reloads`; so do `turns`, where a tile has
+    two rows of inputs that rotate or slide, and `held` registers, if a tile has room in them.
     """
 
     k: int
@@ -127,6 +133,11 @@ class Gemm:
         vectors = len(block.vecs)
         needed = rows * vectors * self.split + vectors + 2
         return rows > 1 and (self.once or needed <= self.held)
+
+    @property
+    def loops(self) -> int:
+        """Iterations of the loop over k: what slides ends apart."""
+        return self.k // self.unroll - (self.broadcast == "slide")
 
     def sums(self, block: VectorBlock, rows: int) -> Aside:
         """The accumulators of a tile."""
@@ -188,7 +199,12 @@ def _like_groups(vectors: Cut, size: int, count: int, first: int) -> list[tuple[
 
 
 def pack_blocks(
-    b: NDArray[np.float32], blocks: Sequence[VectorBlock], *, rotate: int = 0, streams: int = 1
+    b: NDArray[np.float32],
+    blocks: Sequence[VectorBlock],
+    *,
+    rotate: int = 0,
+    streams: int = 1,
+    slide: bool = False,
 ) -> NDArray[np.float32]:
     """B[K,N] as [block][k][lanes], zero-padded.
 
@@ -196,7 +212,8 @@ def pack_blocks(
     and one stream follows the other.
 
     `rotate` > 0: tiles take this many k at a time, with rotated inputs. Then lane l at k = 4g+r of
-    a full group of four holds the row 4g + (l+r)%4.
+    a full group of four holds the row 4g + (l+r)%4. If they `slide`, lane l at k holds the row k+l,
+    where the first ones follow the last full group.
     """
     depth = b.shape[0]
     packed = np.zeros(depth * sum(block.count * block.width for block in blocks), np.float32)
@@ -209,22 +226,22 @@ def pack_blocks(
             for v in block.vecs:
                 source = b[:, channel + v.start : channel + v.start + v.valid]
                 panel[:, v.packed : v.packed + v.valid] = source
-            panel = _rotated(panel, rotate) if rotate else panel
+            panel = _turned(panel, rotate, slide=slide) if rotate else panel
             by_stream = panel.reshape(-1, streams, block.width).transpose(1, 0, 2)
             packed[start : start + size] = by_stream.ravel()
             start += size
     return packed
 
 
-def _rotated(panel: NDArray[np.float32], depth: int) -> NDArray[np.float32]:
-    rotated: NDArray[np.float32] = panel.copy()
+def _turned(panel: NDArray[np.float32], depth: int, *, slide: bool) -> NDArray[np.float32]:
+    turned: NDArray[np.float32] = panel.copy()
     lane = np.arange(panel.shape[1])
     for first in range(0, panel.shape[0], depth):
-        length = min(depth, panel.shape[0] - first)
-        for group in range(first, first + length // 4 * 4, 4):
-            for r in range(4):
-                rotated[group + r] = panel[group + (lane + r) % 4, lane]
-    return rotated
+        length = min(depth, panel.shape[0] - first) // 4 * 4
+        k = np.arange(length)[:, np.newaxis]
+        met = (k + lane % 4) % length if slide else k - k % 4 + (k + lane) % 4
+        turned[first : first + length] = panel[first + met, lane]
+    return turned
 
 
 def widths(columns: int, isa: Isa) -> list[int]:
@@ -253,6 +270,11 @@ def reloads(isa: Isa) -> bool:
     return isa.family == "x86" and isa.widest == 4
 
 
+def slides(isa: Isa, lanes: int, k: int) -> bool:
+    """Whether `slide` is worth trying: loads must be free where shuffles are not."""
+    return reloads(isa) and isa.registers > 8 and lanes == 4 and k >= LEAST_SLIDING
+
+
 def product_cycles(
     isa: Isa, g: Gemm, rows: Sequence[tuple[int, int, int]], blocks: Sequence[VectorBlock]
 ) -> float:
@@ -268,7 +290,8 @@ def product_cycles(
                 isa, mr, n * s, (mr * loads + n) * s, g.k / s, mr * work * s, early=early,
                 lanes=max(v.lanes for v in block.vecs),
             )  # fmt: skip
-            update += _unseen_spills(isa, mr * n * s + (n if mr > 1 else 1)) * g.k / s
+            others = 1 if mr == 1 or g.broadcast == "slide" else n
+            update += _unseen_spills(isa, mr * n * s + others) * g.k / s
             update = max(update, isa.core.chain_gap * core.latency * g.k / s)
             update *= scalar_gain(isa, mr * n, s)
             loop = 2.0 * g.k / g.unroll
