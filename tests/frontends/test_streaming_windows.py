@@ -396,6 +396,17 @@ def test_fewer_steps(by: int, mode: str, places: str, block: int) -> None:
     assert compare(graph, block, 0) == STEPS // by
 
 
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_steps_that_become_one_and_back(block: int, ahead: int) -> None:
+    """Pairs of steps side by side, then each in three."""
+    pairs, thirds = node(Reshape((1, STEPS // 2, 6))), node(Reshape((1, STEPS * 3 // 2, 2)))
+    graph = network(chain(conv(2 - ahead, ahead), pairs, node(Tanh()), thirds))
+    assert compare(graph, block, AUTO) > STEPS
+    padded = chain(node(Pad(((0, 0), (2, 0), (0, 0)), 0.5)), node(Reshape((1, STEPS // 2 + 1, 6))))
+    assert compare(network(chain(conv(2, 0), padded)), block, 0) >= STEPS // 2
+
+
 def test_rows_of_an_image() -> None:
     """A line at a time: time is where the user's lines come from, the columns stay."""
     b = Net()

@@ -233,12 +233,26 @@ def _reduction(b: Builder, node: Node, source: Stream) -> Stream | None:
 
 
 def _reshape(b: Builder, node: Node, source: Stream) -> Stream | None:
-    """Steps and features become one axis: those of the last steps."""
+    """Steps and features become one axis: those of the last steps; or some steps become one."""
     assert source.time is not None
     before, after = b.graph.types[node.inputs[0]].shape, b.graph.types[node.output].shape
-    if keeps_axis(before, after, source.time) is not None:
+    a = source.time
+    if keeps_axis(before, after, a) is not None:
         return None
-    return _of_last(b, node, source)
+    if len(after) != len(before) or after[:a] != before[:a] or a + 1 == len(after) or after[a] < 2:
+        return _of_last(b, node, source)
+    if before[a] % after[a] == 0:
+        by = before[a] // after[a]
+        value, result = b.windowed(node.inputs[0], source, Window(by, by), 0.0)
+    elif after[a] % before[a] == 0:
+        times = after[a] // before[a]
+        value, own = b.begun(node.inputs[0], source)
+        result = replace(own, count=own.count * times, delay=own.delay * times)
+    else:
+        return _of_last(b, node, source)
+    shape = (*after[:a], result.count, *after[a + 1 :])
+    b.add(replace(node, op=Reshape(shape), inputs=(value,)))
+    return result
 
 
 def keeps_axis(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | None:
