@@ -4,7 +4,7 @@
     pip install -r requirements.txt
     python train.py [--minutes M] [--tracks N]
 
-makes N tracks of 20 s with synthesised speech (3500 by default: 20 hours), which it keeps in
+makes N tracks of 20 s with synthesised speech (4500 by default: 25 hours), which it keeps in
 training.npz, and trains on them for M minutes, 10 by default.
 """
 
@@ -128,7 +128,7 @@ def main() -> None:
     """Trains, and writes the network."""
     parser = argparse.ArgumentParser(description="Trains the network that hears the wake words.")
     parser.add_argument("--minutes", type=float, default=10.0, metavar="M")
-    parser.add_argument("--tracks", type=int, default=3500, metavar="N")
+    parser.add_argument("--tracks", type=int, default=4500, metavar="N")
     given = parser.parse_args()
     path = FOLDER / "training.npz"
     if not path.exists():
