@@ -149,6 +149,8 @@ def by_m2cgen(spec: Spec, model: Any, folder: Path) -> Way:
     if spec.trees * 2**spec.depth > M2CGEN_LEAVES:
         raise ValueError("would take minutes")
     code = m2cgen.export_to_c(model)
+    if " nan " in code:
+        raise ValueError("does not know this version of the library")
     if not spec.classifies:
         return Way("m2cgen", code, "(void)x; y[0] = (float)score((double *)d);")
     body = f"double r[{CLASSES}]; score((double *)d, r);"

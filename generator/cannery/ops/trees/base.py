@@ -26,16 +26,20 @@ _ALIGNMENT = 8
 #: Cycles after a branch that was guessed wrong, on a processor that guesses, and on a small one.
 _WRONG_GUESS, _TAKEN = 16.0, 2.0
 
-#: Cycles that a step waits for the one before, shared by the trees that walk together.
-WAIT = 2.0
+#: Cycles that a step waits for the one before, shared by the trees that walk together: for tables
+#: in the first-level cache, and for larger ones.
+_WAIT, _FAR_WAIT = 2.0, 6.0
+
+#: With each tree beyond four, this share of the steps' time goes to values without a register.
+_SPILLED = 0.023
 
 #: Instructions that make a column.
 _COLUMN = 14.0
 
 
 def together_counts(trees: int) -> list[int]:
-    """How many trees may walk together: powers of two, and ten of a round number of trees."""
-    return [n for n in (1, 2, 4, 8) if n <= trees] + [10] * (trees % 10 == 0)
+    """How many trees may walk together: powers of two, and all of ten."""
+    return [n for n in (1, 2, 4, 8) if n <= trees] + [10] * (trees == 10)
 
 
 def is_small(isa: Isa) -> bool:
@@ -46,6 +50,13 @@ def is_small(isa: Isa) -> bool:
 def issue(isa: Isa) -> float:
     """Instructions per cycle."""
     return 1.0 if is_small(isa) else isa.core.issue
+
+
+def step_cycles(isa: Isa, instructions: float, together: int, size: float) -> float:
+    """Cycles of a step of one of the trees that walk `together`; tables have `size` bytes."""
+    wait = _WAIT if size <= isa.core.caches.l1_bytes else _FAR_WAIT
+    spilled = 1.0 + _SPILLED * max(together - 4, 0)
+    return (instructions / issue(isa) + wait / together) * spilled
 
 
 def wrong_guess(isa: Isa) -> float:

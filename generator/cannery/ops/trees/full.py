@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from cannery.ir.graph import Graph
 from cannery.ops.trees.base import (
-    WAIT,
     TreeSchedule,
     Walk,
     column_cycles,
     is_small,
-    issue,
+    step_cycles,
     together_counts,
 )
 from cannery.ops.trees.columns import Columns, smallest
@@ -66,9 +65,12 @@ class TreesFull(TreeSchedule):
         p, forest = typed(Tunables, params), forest_of(graph, step.anchor)
         samples, depth = graph.types[step.output].shape[0], int(forest.depths.max())
         price = 1.0 if p.integers else 3.0 if is_small(isa) else 1.2
-        each = price * _STEP / issue(isa) + WAIT / p.together
+        size = self.constant_bytes(graph, step, params, isa)
+        work = price * _STEP
+        rest = forest.trees % p.together
+        together, alone = (depth * step_cycles(isa, work, n, size) + 2.0 for n in (p.together, 1))
         made = column_cycles(Columns(forest, p.integers, ""), isa)
-        cycles = forest.trees * (depth * each + 2.0) + made
+        cycles = (forest.trees - rest) * together + rest * alone + made
         return Estimate(samples * cycles, 2.0 * depth * p.together)
 
     def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:

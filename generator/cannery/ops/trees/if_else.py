@@ -30,7 +30,7 @@ from cannery.target.isa import Isa
 _DEEPEST, _MOST, _PART = 100, 10_000, 256
 
 #: Instructions of a step from node to node, and bytes of a node.
-_STEP, _NODE_BYTES = 3.0, 18.0
+_STEP, _NODE_BYTES = 3.5, 18.0
 
 #: How often a guess is wrong at most; with fewer steps, less often: the processor learns them.
 _WRONG, _LEARNED = 0.4, 400.0
@@ -63,7 +63,7 @@ class TreesIfElse(TreeSchedule):
         samples = graph.types[step.output].shape[0]
         steps = float(forest.mean_depths.sum())
         wrong = 1.0 if is_small(isa) else min(_WRONG, steps / _LEARNED)
-        price = 1.0 if p.integers else 2.5 if is_small(isa) else 1.2
+        price = 1.0 if p.integers else 2.5 if is_small(isa) else 1.6
         each = price * _STEP / issue(isa) + wrong * wrong_guess(isa)
         made = column_cycles(Columns(forest, p.integers, ""), isa)
         beyond = _NODE_BYTES * forest.nodes / isa.core.code.hot_bytes - 1.0

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from cannery.ir.graph import Graph
 from cannery.ops.scalar.body import Body
 from cannery.ops.trees.base import (
-    WAIT,
     TreeSchedule,
     Walk,
     column_cycles,
     is_small,
     issue,
+    step_cycles,
     together_counts,
     wrong_guess,
 )
@@ -33,7 +33,7 @@ from cannery.schedule.schedule import Estimate, Job, Params, schedule
 from cannery.target.isa import Isa
 
 #: Instructions of a step from node to node.
-_STEP = 8.0
+_STEP = 9.0
 
 #: Of so many steps, a processor that guesses branches does not foresee where trees end.
 _LEARNED = 100.0
@@ -63,7 +63,8 @@ class TreesWalk(TreeSchedule):
         p, forest = typed(Tunables, params), forest_of(graph, step.anchor)
         samples = graph.types[step.output].shape[0]
         columns = Columns(forest, p.integers, "", spare=True)
-        cycles = column_cycles(columns, isa) + _walking(forest, p.together, isa)
+        size = self.constant_bytes(graph, step, params, isa)
+        cycles = column_cycles(columns, isa) + _walking(forest, p.together, size, isa)
         return Estimate(samples * cycles * _float_price(p.integers, isa), 2.0 * p.together)
 
     def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:
@@ -79,14 +80,14 @@ class TreesWalk(TreeSchedule):
 
 def _float_price(integers: bool, isa: Isa) -> float:
     """How much longer floats take: a small processor may have no floating-point unit."""
-    return 1.0 if integers else 3.0 if is_small(isa) else 1.05
+    return 1.0 if integers else 3.0 if is_small(isa) else 1.15
 
 
-def _walking(forest: Forest, together: int, isa: Isa) -> float:
+def _walking(forest: Forest, together: int, size: float, isa: Isa) -> float:
     """Cycles of the steps of all trees."""
     grouped = 0 if together == 1 else forest.trees // together * together
     depths = forest.depths[:grouped].reshape(-1, together).max(axis=1)
-    each = _STEP / issue(isa) + WAIT / together
+    each = step_cycles(isa, _STEP, together, size)
     rounds = float((together * (depths * each + 2.0)).sum())
     if len(set(depths.tolist())) > 1:
         rounds += 0.5 * wrong_guess(isa) * len(depths)
