@@ -31,7 +31,7 @@ _WRONG_GUESS, _TAKEN = 16.0, 2.0
 _WAIT, _FAR_WAIT = 2.0, 6.0
 
 #: With each tree beyond four, this share of the steps' time goes to values without a register.
-_SPILLED = 0.023
+_SPILLED = 0.03
 
 #: Instructions that make a column.
 _COLUMN = 14.0
