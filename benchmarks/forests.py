@@ -249,7 +249,7 @@ def run(spec: Spec, on: str) -> None:
         for rival in RIVALS:
             try:
                 ways.append(rival(spec, model, folder))
-            except (ImportError, NotImplementedError, ValueError) as error:
+            except (ImportError, NotImplementedError, ValueError, AttributeError) as error:
                 print(f"  ({rival.__doc__}: {error!s:.60})", file=sys.stderr)
         built = program(spec, ways, folder)
         np.ascontiguousarray(x).tofile(folder / "samples")
