@@ -422,3 +422,10 @@ def _written(folder: Path, proto: Any) -> Path:
     path = folder / "trees.onnx"
     path.write_bytes(proto.SerializeToString())
     return path
+
+
+def test_shapes_that_exporters_declare_wrongly_do_not_count(tmp_path: Path) -> None:
+    proto = tree_model("TreeEnsembleRegressor", 1, ["y"], 1, **REGRESSOR)
+    proto.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("y", 1, [1, 7]))
+    graph = load(tmp_path, proto)
+    assert graph.types[graph.outputs[0]].shape == (1, 1)

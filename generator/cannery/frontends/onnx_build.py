@@ -233,6 +233,10 @@ class _Importer:
         """Record where outputs differ from the file's declarations; an error if no dimension is
         open.
         """
+        if (
+            node.domain == "ai.onnx.ml"
+        ):  # CatBoost and skl2onnx declare shapes that are not computed
+            return
         for name, said in zip(node.outputs, declared, strict=False):
             value = self._values.get(name)
             if isinstance(value, Computed) and value.name in self._state.rows:
