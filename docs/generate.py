@@ -18,8 +18,8 @@ import msgspec
 from cannery.choose.record import Record
 from cannery.cli import COMMANDS, cli
 from cannery.cli.help import Command
-from cannery.frontends.keras_layers.scoreboard import scoreboard
-from cannery.frontends.keras_operations.base import operation_names
+from cannery.frontends.keras.layers.scoreboard import scoreboard
+from cannery.frontends.keras.operations.base import operation_names
 from cannery.options import SPECS, Group, Kind, Spec
 from cannery.target.targets import TARGETS
 

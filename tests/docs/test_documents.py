@@ -12,12 +12,12 @@ from docs.generate import generated
 
 from cannery.cli import COMMANDS, cli
 from cannery.errors import OptionError
-from cannery.frontends.keras_layers.base import layer_names
-from cannery.frontends.keras_layers.functions import function_names
-from cannery.frontends.nam_activations import activation_names
-from cannery.frontends.nam_file import ARCHITECTURES
-from cannery.frontends.onnx_ops.base import operator_names
-from cannery.frontends.rtneural_layers import LAYERS
+from cannery.frontends.audio.nam_activations import activation_names
+from cannery.frontends.audio.nam_file import ARCHITECTURES
+from cannery.frontends.audio.rtneural_layers import LAYERS
+from cannery.frontends.keras.layers.base import layer_names
+from cannery.frontends.keras.layers.functions import function_names
+from cannery.frontends.onnx.operators.base import operator_names
 from cannery.frontends.tflite.scope import operator_names as tflite_names
 from cannery.options import SPECS, make_options
 from cannery.pipeline import compile_model

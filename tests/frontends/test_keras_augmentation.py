@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from cannery.errors import CanneryError, UnsupportedError
 from cannery.frontends import load_graph
-from cannery.frontends.keras_layers.augmentation import augmentation
-from cannery.frontends.keras_layers.base import _LAYERS, layer_names
+from cannery.frontends.keras.layers.augmentation import augmentation
+from cannery.frontends.keras.layers.base import _LAYERS, layer_names
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ops.movement.op import Slice

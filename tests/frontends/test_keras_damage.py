@@ -17,7 +17,7 @@ import pytest
 
 from cannery.errors import CanneryError, ModelError
 from cannery.frontends import ImportOptions, load_graph
-from cannery.frontends.hdf5_reader import Hdf5Reader
+from cannery.frontends.keras.hdf5_reader import Hdf5Reader
 from frontends.keras_files import LayerSpec, chain, image, layer, write_h5, write_keras
 from frontends.keras_networks import FOLDER
 from frontends.test_keras_errors import dense, error_of, numbers, single

@@ -13,7 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from cannery.errors import ModelError
-from cannery.frontends import ImportOptions, keras_hdf5, load_graph
+from cannery.frontends import ImportOptions, load_graph
+from cannery.frontends.keras import hdf5
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from frontends.keras_files import (
@@ -340,8 +341,8 @@ def test_what_is_trainable_is_stored_first() -> None:
     names.
     """
     made = [
-        keras_hdf5._Variable(("net", name), "kernel", trainable)
+        hdf5._Variable(("net", name), "kernel", trainable)
         for name, trainable in (("a", False), ("b", True), ("c", False), ("d", True))
     ]
-    order = [variable.path[-1] for variable in keras_hdf5._stored_order(made)]
+    order = [variable.path[-1] for variable in hdf5._stored_order(made)]
     assert order == ["b", "d", "a", "c"]

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from cannery.errors import UnsupportedError
-from cannery.frontends.keras_layers.base import layer_names
-from cannery.frontends.keras_layers.refused import REFUSED
-from cannery.frontends.keras_layers.scoreboard import scoreboard
+from cannery.frontends.keras.layers.base import layer_names
+from cannery.frontends.keras.layers.refused import REFUSED
+from cannery.frontends.keras.layers.scoreboard import scoreboard
 from frontends.keras_cases import CASES
 from frontends.keras_files import LayerSpec
 from frontends.keras_networks import FOLDER

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from cannery.errors import CanneryError, ModelError, UnsupportedError
-from cannery.frontends.onnx_model import OnnxNode
-from cannery.frontends.onnx_ops.base import Scope
-from cannery.frontends.onnx_ops.values import Computed, Constant
+from cannery.frontends.onnx.model import OnnxNode
+from cannery.frontends.onnx.operators.base import Scope
+from cannery.frontends.onnx.operators.values import Computed, Constant
 from cannery.ir.tensor import DType
 
 #: A value of each kind that attributes have.

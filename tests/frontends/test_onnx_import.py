@@ -18,7 +18,7 @@ import cannery
 from cannery.cli import invoke
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError
 from cannery.frontends import ImportOptions, load_graph
-from cannery.frontends.onnx_file import recognises
+from cannery.frontends.onnx.file import recognises
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cannery.frontends.onnx_ops.regroup import regroup, regroup_for
+from cannery.frontends.onnx.operators.regroup import regroup, regroup_for
 from cannery.passes import run_passes
 from frontends.onnx_models import assert_as_onnx, floats, load, model, node
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx_old import EXPERIMENTAL
+from cannery.frontends.onnx.old import EXPERIMENTAL
 from cannery.ir.evaluate import evaluate
 from cannery.ir.orders import from_model, to_model
 from frontends.onnx_models import floats, load, model, node, onnx

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from cannery.errors import ModelError
-from cannery.frontends.onnx_model import OnnxNode
-from cannery.frontends.onnx_order import ordered
+from cannery.frontends.onnx.model import OnnxNode
+from cannery.frontends.onnx.order import ordered
 from cannery.ir.printer import format_graph
 from frontends.onnx_models import assert_as_onnx, floats, load, model, node, onnx
 

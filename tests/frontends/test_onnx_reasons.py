@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cannery.errors import CanneryError, ModelError, UnsupportedError
-from cannery.frontends import onnx_guard
+from cannery.frontends.onnx import guard
 from cannery.frontends.unsupported import UnsupportedLayersError
 from frontends.onnx_models import assert_as_onnx, load, model, node, onnx
 
@@ -46,7 +46,7 @@ def test_a_large_node_without_a_way(tmp_path: Path) -> None:
 def test_a_node_that_is_too_large(
     kind: str, limit: str, attributes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnx_guard, limit, 500)
+    monkeypatch.setattr(guard, limit, 500)
     reason = "not supported" if kind == "DictVectorizer" else "holds too much .*more than 500"
     with pytest.raises(CanneryError, match=rf"'y' \({kind}\): .*{reason}"):
         load(tmp_path, _ml(kind, **attributes))
@@ -55,7 +55,7 @@ def test_a_node_that_is_too_large(
 def test_a_file_that_is_too_large_blames_no_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnx_guard, "MAX_PARTS", 500)
+    monkeypatch.setattr(guard, "MAX_PARTS", 500)
     nodes = [node("Unheard", [f"v{k}"], [f"v{k + 1}"]) for k in range(200)]
     with pytest.raises(ModelError, match="more than 500 nodes, names and the like") as caught:
         load(tmp_path, model(nodes, {"v0": [4]}, ["v200"]))
@@ -66,7 +66,7 @@ def test_lists_of_weights_are_not_too_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Floats take no more memory than in the file; small integers do."""
-    monkeypatch.setattr(onnx_guard, "MAX_PACKED", 8000)
+    monkeypatch.setattr(guard, "MAX_PACKED", 8000)
     proto = model([node("Add", ["x", "w"], ["y"])], {"x": [1000]})
     proto.graph.initializer.append(onnx.helper.make_tensor("w", 1, [1000], [0.5] * 1000))
     assert load(tmp_path, proto).outputs == ("y",)

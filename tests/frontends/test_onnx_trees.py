@@ -11,7 +11,7 @@ import pytest
 
 from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.frontends import load_graph
-from cannery.frontends.onnx_ops import forests
+from cannery.frontends.onnx.operators import forests
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ops.trees.base import TreeSchedule

@@ -7,15 +7,15 @@ from mutations.change import Change, rows
 _F = "generator/cannery/frontends"
 _NAM, _RTNEURAL = "tests/frontends/test_nam.py", "tests/frontends/test_rtneural.py"
 
-_samples = rows(f"{_F}/samples.py", _NAM)
-_layer = rows(f"{_F}/nam_layer.py", _NAM)
-_wavenet = rows(f"{_F}/nam_wavenet.py", _NAM)
-_models = rows(f"{_F}/nam_models.py", _NAM)
-_file = rows(f"{_F}/nam_file.py", _NAM)
-_activations = rows(f"{_F}/nam_activations.py", _NAM)
-_rtneural = rows(f"{_F}/rtneural_layers.py", _RTNEURAL)
-_players = rows(f"{_F}/rtneural_file.py", _RTNEURAL)
-_guitarml = rows(f"{_F}/guitarml_file.py", "tests/frontends/test_guitarml.py")
+_samples = rows(f"{_F}/audio/samples.py", _NAM)
+_layer = rows(f"{_F}/audio/nam_layer.py", _NAM)
+_wavenet = rows(f"{_F}/audio/nam_wavenet.py", _NAM)
+_models = rows(f"{_F}/audio/nam_models.py", _NAM)
+_file = rows(f"{_F}/audio/nam_file.py", _NAM)
+_activations = rows(f"{_F}/audio/nam_activations.py", _NAM)
+_rtneural = rows(f"{_F}/audio/rtneural_layers.py", _RTNEURAL)
+_players = rows(f"{_F}/audio/rtneural_file.py", _RTNEURAL)
+_guitarml = rows(f"{_F}/audio/guitarml_file.py", "tests/frontends/test_guitarml.py")
 
 CHANGES: tuple[Change, ...] = (
     _samples(

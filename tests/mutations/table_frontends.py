@@ -9,23 +9,23 @@ _T = "tests/frontends"
 _KERAS = (f"{_T}/test_keras_layers.py", f"{_T}/test_keras_weights.py")
 _ONNX = (f"{_T}/test_onnx_import.py", f"{_T}/test_onnx_backend.py")
 
-_shape = rows(f"{_F}/keras_layers/shape.py", *_KERAS)
-_norm = rows(f"{_F}/keras_layers/normalization.py", *_KERAS)
-_pool = rows(f"{_F}/keras_layers/pooling.py", *_KERAS)
+_shape = rows(f"{_F}/keras/layers/shape.py", *_KERAS)
+_norm = rows(f"{_F}/keras/layers/normalization.py", *_KERAS)
+_pool = rows(f"{_F}/keras/layers/pooling.py", *_KERAS)
 _window = rows("generator/cannery/ops/window.py", *_KERAS)
-_conv = rows(f"{_F}/keras_layers/convolution.py", *_KERAS)
-_merge = rows(f"{_F}/keras_layers/merge.py", *_KERAS)
-_recurrent = rows(f"{_F}/keras_layers/recurrent.py", f"{_T}/test_keras_recurrent.py")
-_hdf5 = rows(f"{_F}/keras_hdf5.py", f"{_T}/test_keras_formats.py", f"{_T}/test_keras_damage.py")
-_opool = rows(f"{_F}/onnx_ops/pooling.py", *_ONNX)
-_oconv = rows(f"{_F}/onnx_ops/convolution.py", *_ONNX)
-_omove = rows(f"{_F}/onnx_ops/movement.py", *_ONNX)
-_arithmetic = rows(f"{_F}/onnx_ops/arithmetic.py", *_ONNX)
-_ofold = rows(f"{_F}/onnx_fold.py", *_ONNX)
-_orecurrent = rows(f"{_F}/onnx_ops/recurrent.py", f"{_T}/test_onnx_recurrent.py")
-_guard = rows(f"{_F}/onnx_guard.py", f"{_T}/test_onnx_traps.py")
+_conv = rows(f"{_F}/keras/layers/convolution.py", *_KERAS)
+_merge = rows(f"{_F}/keras/layers/merge.py", *_KERAS)
+_recurrent = rows(f"{_F}/keras/layers/recurrent.py", f"{_T}/test_keras_recurrent.py")
+_hdf5 = rows(f"{_F}/keras/hdf5.py", f"{_T}/test_keras_formats.py", f"{_T}/test_keras_damage.py")
+_opool = rows(f"{_F}/onnx/operators/pooling.py", *_ONNX)
+_oconv = rows(f"{_F}/onnx/operators/convolution.py", *_ONNX)
+_omove = rows(f"{_F}/onnx/operators/movement.py", *_ONNX)
+_arithmetic = rows(f"{_F}/onnx/operators/arithmetic.py", *_ONNX)
+_ofold = rows(f"{_F}/onnx/fold.py", *_ONNX)
+_orecurrent = rows(f"{_F}/onnx/operators/recurrent.py", f"{_T}/test_onnx_recurrent.py")
+_guard = rows(f"{_F}/onnx/guard.py", f"{_T}/test_onnx_traps.py")
 _lengths = rows(f"{_F}/lengths.py", "tests/emit/test_lengths.py")
-_control = rows(f"{_F}/onnx_control.py", *_ONNX)
+_control = rows(f"{_F}/onnx/control.py", *_ONNX)
 
 CHANGES: tuple[Change, ...] = (
     _shape(
@@ -162,14 +162,14 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "inverse real DFT doubles the Nyquist bin",
-        "generator/cannery/frontends/onnx_ops/signal.py",
+        "generator/cannery/frontends/onnx/operators/signal.py",
         "matrix[j] *= 0 if j > length // 2 else 1 if 2 * j == length else 2",
         "matrix[j] *= 0 if j > length // 2 else 2",
         ("tests/frontends/test_onnx_signal.py",),
     ),
     Change(
         "RoiAlign 16 without attribute is off by half a pixel",
-        "generator/cannery/frontends/onnx_ops/vision.py",
+        "generator/cannery/frontends/onnx/operators/vision.py",
         "scope.opset >= 16",
         "scope.opset > 16",
         ("tests/frontends/test_onnx_defaults.py",),
@@ -183,21 +183,21 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "halves that are not cast are not told",
-        "generator/cannery/frontends/onnx_halves.py",
+        "generator/cannery/frontends/onnx/halves.py",
         "    return any(name in halves for name in node.inputs)\n",
         "    return False\n",
         ("tests/frontends/test_onnx_halves.py",),
     ),
     Change(
         "Normalization bounds the variance, not the deviation",
-        "generator/cannery/frontends/keras_layers/preprocessing.py",
+        "generator/cannery/frontends/keras/layers/preprocessing.py",
         "deviation = np.maximum(np.sqrt(variance), _EPSILON)",
         "deviation = np.sqrt(np.maximum(variance, _EPSILON))",
         ("tests/frontends/test_keras_weights.py",),
     ),
     Change(
         "a scale of 0 divides",
-        "generator/cannery/frontends/onnx_ops/quantize.py",
+        "generator/cannery/frontends/onnx/operators/quantize.py",
         "least = float(np.finfo(np.float32).tiny) if divides else 0.0",
         "least = 0.0",
         ("tests/frontends/test_onnx_scales.py",),
@@ -211,14 +211,14 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "parts of Split need not make up the whole",
-        f"{_F}/onnx_ops/movement.py",
+        f"{_F}/onnx/operators/movement.py",
         "if sum(sizes) != total or min(sizes, default=0) < 0 or len(sizes) != scope.outputs:",
         "if len(sizes) != scope.outputs:",
         (f"{_T}/test_onnx_refusals.py",),
     ),
     Change(
         "known indices may lie outside",
-        f"{_F}/onnx_ops/indexing.py",
+        f"{_F}/onnx/operators/indexing.py",
         "if low < -size or high >= size:",
         "if low < -size or high > size:",
         (f"{_T}/test_onnx_refusals.py",),
@@ -232,7 +232,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "peepholes in the order of Keras",
-        f"{_F}/keras_layers/cells.py",
+        f"{_F}/keras/layers/cells.py",
         "np.concatenate([i, o, f])",
         "np.concatenate([i, f, o])",
         (f"{_T}/test_peepholes.py", f"{_T}/test_keras_recurrent.py"),
@@ -246,14 +246,14 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "images in another order are normalised as they lie",
-        f"{_F}/onnx_ops/normalization.py",
+        f"{_F}/onnx/operators/normalization.py",
         "    if perm[0] != 0:  # statistics are those of one sample\n",
         "    if False:\n",
         (f"{_T}/test_onnx_layouts.py", f"{_T}/test_onnx_import.py"),
     ),
     Change(
         "a type that was declared may be another one where sizes are open",
-        f"{_F}/onnx_declared.py",
+        f"{_F}/onnx/declared.py",
         "if dims is None or _kind(self.dtype) != _kind(self.declared.dtype):",
         "if dims is None:",
         (f"{_T}/test_onnx_declared.py",),

@@ -10,8 +10,8 @@ import click
 
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, print_json, print_table
-from cannery.frontends.keras_layers.base import layer_names
-from cannery.frontends.onnx_ops.base import operator_names
+from cannery.frontends.keras.layers.base import layer_names
+from cannery.frontends.onnx.operators.base import operator_names
 from cannery.frontends.tflite.scope import operator_names as tflite_names
 from cannery.ir.registry import all_ops
 from cannery.layouts import ORDERS

@@ -28,13 +28,13 @@ _HEAD_BYTES = 4096
 
 #: Modules, asked in this order and imported only when asked.
 _READERS = (
-    "cannery.frontends.keras_hdf5",
+    "cannery.frontends.keras.hdf5",
     "cannery.frontends.torch_program",
-    "cannery.frontends.keras_v3",
-    "cannery.frontends.rtneural_file",
-    "cannery.frontends.guitarml_file",
-    "cannery.frontends.nam_file",
-    "cannery.frontends.onnx_file",
+    "cannery.frontends.keras.v3",
+    "cannery.frontends.audio.rtneural_file",
+    "cannery.frontends.audio.guitarml_file",
+    "cannery.frontends.audio.nam_file",
+    "cannery.frontends.onnx.file",
     "cannery.frontends.tflite.file",
 )
 

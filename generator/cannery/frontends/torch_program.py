@@ -20,10 +20,10 @@ from typing import Any
 
 from cannery.atomic import temporary_folder
 from cannery.errors import ModelError, ToolchainError, UnsupportedError
-from cannery.frontends import onnx_file
 from cannery.frontends.archive_errors import ZIP_ERRORS
 from cannery.frontends.foreign import EXPORTED, identify_archive
 from cannery.frontends.json_values import mapping, parse_json, shown
+from cannery.frontends.onnx import file as onnx_file
 from cannery.frontends.options import ImportOptions
 from cannery.ir.graph import Graph
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError, closest
 from cannery.frontends.interface import check_input_names, declare_input, finish
-from cannery.frontends.onnx_model import OnnxInput
-from cannery.frontends.onnx_sizes import Sizes
+from cannery.frontends.onnx.model import OnnxInput
+from cannery.frontends.onnx.sizes import Sizes
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.tflite.model import Operator, Subgraph, Tensor, TfliteModel
 from cannery.frontends.tflite.scope import (

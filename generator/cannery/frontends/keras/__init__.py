@@ -1,0 +1,1 @@
+"""Keras models: HDF5 files, `.keras` archives."""

@@ -1,0 +1,59 @@
+"""Operators that find places: how many is known only at run time, see `onnx_rows.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cannery.errors import ModelError
+from cannery.frontends.onnx.operators.base import Scope, operator
+from cannery.frontends.onnx.operators.values import Constant, Value, check_size
+from cannery.ir.registry import Op
+from cannery.ops.indexing.select import NonMaxSuppression, NonZero
+from cannery.ops.movement.op import Slice
+
+
+def _found(scope: Scope, op: Op, inputs: list[str]) -> str:
+    """The rows after the first, which says how many count."""
+    check_size(op.infer(*map(scope.type, inputs))[0].shape)
+    found = scope.node(op, inputs, "found")
+    rows, columns = scope.type(found).shape
+    scope.mark_rows(found)
+    return scope.node(Slice((1, 0), (rows, columns), (1, 1)), [found])
+
+
+@operator("NonZero")
+def non_zero(scope: Scope) -> Value:
+    """The indices of the elements that are not 0, a column for each."""
+    x = scope.input(0)
+    if isinstance(x, Constant):
+        return Constant(np.array(np.nonzero(x.array), np.int64), scope.name)
+    if not x.shape:
+        raise ModelError("a scalar has no indices")
+    return scope.result(_found(scope, NonZero(), [scope.plain(x)]), (1, 0))
+
+
+@operator("NonMaxSuppression")
+def non_max_suppression(scope: Scope) -> Value:
+    """Batch, class and place of the boxes that are kept, a row for each."""
+    boxes, scores = scope.input(0), scope.input(1)
+    most = scope.known_integer(2, "its numbers of boxes") or 0
+    overlap = _limit(scope, 3, "its overlaps")
+    score = _limit(scope, 4, "its least scores")
+    centered = bool(scope.integer("center_point_box", 0))
+    op = NonMaxSuppression(max(most, 0), overlap or 0.0, score, centered)
+    if isinstance(boxes, Constant) and isinstance(scores, Constant):
+        (found,) = op.reference(boxes.array, scores.array)
+        return Constant(np.array(found[1 : 1 + int(found[0, 0])]), scope.name)
+    if not most > 0:
+        return Constant(np.zeros((0, 3), np.int64), scope.name)
+    return scope.result(_found(scope, op, [scope.plain(boxes), scope.plain(scores)]))
+
+
+def _limit(scope: Scope, index: int, what: str) -> float | None:
+    """A known number, None if it is absent."""
+    found = scope.known(index, what)
+    if found is None:
+        return None
+    if found.size != 1 or found.dtype.kind != "f" or np.isnan(found).any():
+        raise ModelError(f"{what} are {found.dtype}{found.shape}, expected one number")
+    return float(found.reshape(-1)[0])
