@@ -26,6 +26,7 @@ from rivals.layers import write_layers
 from rivals.limits import LIMITS
 from rivals.packages import RIVALS
 from rivals.plot import as_svg
+from rivals.products import MARLIN, as_products, compare_products
 from rivals.report import as_absent, as_json, as_markdown, as_summary
 from rivals.results import Contest
 from rivals.seeds import SEEDS, as_seed
@@ -36,7 +37,9 @@ SMALL = ("ball", "pedestrian", "robot_detector", "segmenter")
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Cannery beside other runtimes.")
     parser.add_argument("models", nargs="*", metavar="NET|MODEL")
-    parser.add_argument("--seed", choices=[*SEEDS], help="the networks and figures of a seed")
+    parser.add_argument(
+        "--seed", choices=[*SEEDS, MARLIN], help="the networks and figures of a seed"
+    )
     parser.add_argument("--layers", action="store_true", help="every kind of layer by itself")
     parser.add_argument("--rival", action="append", choices=[*RIVALS], help="only these")
     parser.add_argument("--isa", action="append", help="of Cannery, or native; several take part")
@@ -58,7 +61,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60.0, help="of timing per network")
     parser.add_argument("-o", "--output", type=Path, default=Path("compare"), metavar="DIR")
     given = parser.parse_args()
-    if given.seed:
+    if given.seed == MARLIN:
+        if given.models or given.layers or given.limit or given.rival or given.threads:
+            parser.error("--seed marlin has its own products and rivals, without limits or threads")
+    elif given.seed:
         given.models = given.models or SEEDS[given.seed].networks
         given.isa, given.limit = given.isa or ["ssse3"], given.limit or "sse"
     given.models = given.models or SMALL
@@ -76,6 +82,9 @@ def _contests(given: argparse.Namespace, folder: Path) -> Iterator[Contest]:
         given.autotune, ("model",), tuple(given.threads or (1,)),
         given.limit, given.rounds, given.seconds, tuple(given.cpu or ()), given.lock,
     )  # fmt: skip
+    if given.seed == MARLIN:
+        yield from compare_products(settings, folder)
+        return
     with ExitStack() as stack:
         noops = Noops(folder / "noop", settings, stack)
         waiting: list[Match] = []
@@ -97,6 +106,8 @@ def _contests(given: argparse.Namespace, folder: Path) -> Iterator[Contest]:
 
 def _tables(found: list[Contest], seed: str | None) -> list[str]:
     """What is said of all networks together."""
+    if seed == MARLIN:
+        return [as_products(found), as_absent(found)]
     beside = [as_seed(found, SEEDS[seed])] if seed else []
     return [*beside, as_summary(found), as_absent(found)]
 

@@ -302,7 +302,8 @@ def compare_all(matches: Sequence[Match], settings: Settings, noops: Noops) -> l
             _Arena(m.model, settings, m.folder, noops, stack, as_given=m.as_given) for m in matches
         ]
         entrants = [list(arena.entrants()) for arena in arenas]
-        with _alone([e for some in entrants for e in some], settings):
+        served = [s for some in entrants for e in some for s in (e.served, e.noop) if s]
+        with alone(served, settings):
             return [_found(a, e, settings) for a, e in zip(arenas, entrants, strict=True)]
 
 
@@ -312,7 +313,7 @@ def _found(arena: _Arena, entrants: Sequence[_Entrant], settings: Settings) -> C
         if entrant.noop:
             entrant.noop.times.clear()
     peaks = {id(e): e.peak() for e in entrants}
-    gone = _time(entrants, settings)
+    gone = time_in_turn([s for e in entrants for s in (e.served, e.noop) if s], settings)
     results = [
         replace(e.result, us=e.served.us, noop_us=e.noop.us if e.noop else 0.0, peak=peaks[id(e)])
         for e in entrants
@@ -327,8 +328,8 @@ def _found(arena: _Arena, entrants: Sequence[_Entrant], settings: Settings) -> C
 
 
 @contextmanager
-def _alone(entrants: Sequence[_Entrant], settings: Settings) -> Iterator[None]:
-    """All processes on the processors that are meant for timing, while no one else times there."""
+def alone(contestants: Sequence[Served], settings: Settings) -> Iterator[None]:
+    """The contestants on the processors that are meant for timing, and no one else timing there."""
     with ExitStack() as stack:
         if settings.lock:
             file = stack.enter_context(settings.lock.open("w"))
@@ -336,14 +337,14 @@ def _alone(entrants: Sequence[_Entrant], settings: Settings) -> Iterator[None]:
         if settings.cpus:
             stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
             os.sched_setaffinity(0, settings.cpus)
-            for served in {id(s): s for e in entrants for s in (e.served, e.noop) if s}.values():
+            for served in {id(s): s for s in contestants}.values():
                 served.pin(settings.cpus)
         yield
 
 
-def _time(entrants: Sequence[_Entrant], settings: Settings) -> dict[int, str]:
-    """Samples for all, those of empty networks among them; by id, the reasons of who failed."""
-    once = {id(s): s for e in entrants for s in (e.served, e.noop) if s}
+def time_in_turn(contestants: Sequence[Served], settings: Settings) -> dict[int, str]:
+    """Samples for all, each once even if it is named twice; by id, the reasons of who failed."""
+    once = {id(s): s for s in contestants}
     gone: dict[int, str] = {}
     start = time.perf_counter()
     for number in range(-1, settings.rounds):

@@ -3,13 +3,10 @@
  *   driver INPUTS OUTPUTS THREADS
  *
  * INPUTS holds all inputs as they lie in memory, one after the other; one call writes OUTPUTS the
- * same way. Then a line of JSON, and each line `COUNT` on the input is answered by the seconds that
- * this many calls took, after a few that were not counted. DRIVER_MODEL is the network,
- * DRIVER_PARALLEL the same for several threads.
+ * same way. Then it serves, see `serving.h`. DRIVER_MODEL is the network, DRIVER_PARALLEL the same
+ * for several threads.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
+#include "serving.h"
 
 #include "cannery/cannery.h"
 
@@ -22,35 +19,10 @@ static cannery_pthread_pool threads;
 static cannery_pool pool;
 #endif
 
-enum { WARM = 2 };
-
 static const cannery_model *const model = &DRIVER_MODEL;
 static const void **inputs;
 static void **outputs;
 static void *workspace;
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "driver: %s\n", what);
-    exit(1);
-}
-
-/* Zeroed and aligned to a cache line, or as the network asks. */
-static void *get(size_t bytes, size_t align)
-{
-    char *const memory = (char *)calloc(1, bytes + align + 1);
-    if (!memory) {
-        fail("out of memory");
-    }
-    return memory + (align - (size_t)memory % align) % align;
-}
 
 static size_t workspace_bytes(int count)
 {
@@ -111,7 +83,6 @@ static void run(long count)
 
 int main(int argc, char **argv)
 {
-    char line[64];
     if (argc != 4) {
         fail("two files and a number are needed");
     }
@@ -123,14 +94,6 @@ int main(int argc, char **argv)
 #endif
     run(1);
     write_outputs(argv[2]);
-    printf("{\"remark\": \"\", \"outputs\": []}\n");
-    fflush(stdout);
-    while (fgets(line, sizeof line, stdin)) {
-        run(WARM);
-        const double start = seconds();
-        run(atol(line));
-        printf("%.9g\n", seconds() - start);
-        fflush(stdout);
-    }
+    serve(run);
     return 0;
 }

@@ -22,6 +22,9 @@ from cannery.tuning.tuner import tune
 
 _DRIVER = Path(__file__).with_name("driver.c")
 
+#: What the programs that serve include.
+SERVING = Path(__file__).with_name("serving.h")
+
 
 @dataclass(frozen=True)
 class Ours:
@@ -72,7 +75,11 @@ def build_ours(options: Options, folder: Path, threads: int, *, autotune: bool =
     if threads > 1:
         macros += f"#define DRIVER_PARALLEL {name}_parallel_model\n"
         toolchain = replace(toolchain, ldflags=(*toolchain.ldflags, "-pthread"))
-    write(folder, {**compiled.files, "driver.c": macros.encode() + _DRIVER.read_bytes()})
+    driver = {
+        "driver.c": macros.encode() + _DRIVER.read_bytes(),
+        SERVING.name: SERVING.read_bytes(),
+    }
+    write(folder, {**compiled.files, **driver})
     units = [name for name in compiled.files if name.endswith(".c")]
     failures = run_ninja(folder, ninja_file(toolchain, [*units, "driver.c"], executable="driver"))
     if failures:
@@ -80,8 +87,8 @@ def build_ours(options: Options, folder: Path, threads: int, *, autotune: bool =
     seconds = (generated - start, time.perf_counter() - generated)
     size = sum((folder / name).with_suffix(".o").stat().st_size for name in units)
     tuned = len(compiled.dependencies) > 1 + len(compiled.source.graph.files)
-    driver = (folder / "driver").resolve()
-    return Ours(driver, compiled.source, toolchain, size, tuned, threads, seconds)
+    executable = (folder / "driver").resolve()
+    return Ours(executable, compiled.source, toolchain, size, tuned, threads, seconds)
 
 
 def peak(toolchain: Toolchain, folder: Path) -> Callable[[], float]:
