@@ -6,8 +6,10 @@ register operators when they are imported.
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from types import ModuleType
 
 from cannery.errors import ToolchainError
@@ -29,3 +31,14 @@ def plugins(group: str) -> tuple[ModuleType, ...]:
                 cure="update the package, or uninstall it",
             ) from error  # fmt: skip
     return tuple(found)
+
+
+def plugin_files() -> list[Path]:
+    """The imported modules of packages that add to Cannery: results depend on them."""
+    roots = {module.__name__.partition(".")[0] for g in (FRONTENDS, OPS) for module in plugins(g)}
+    files = (
+        getattr(module, "__file__", None)
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in roots
+    )
+    return sorted({Path(file) for file in files if file})

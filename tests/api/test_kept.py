@@ -244,8 +244,23 @@ def test_what_only_parsing_can_say_has_no_key(own: Path, tmp_path: Path) -> None
 
 
 def test_options_that_name_files_are_known() -> None:
-    """The key has their whole path, as text; `parse` makes paths of them."""
-    assert set(kept.PATHS) == {spec.name for spec in SPECS if spec.parse is Path}
+    """The key has their whole path, as text; `parse` makes paths of them, and of CUSTOM's files."""
+    paths = {spec.name for spec in SPECS if spec.parse is Path}
+    assert set(kept.PATHS) == {*paths, "custom"}
+
+
+@pytest.mark.parametrize("custom", [{"My": "my.c"}, ["My=my.c"], "My=my.c"])
+def test_files_of_operators_are_those_of_the_folder(
+    custom: Any, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same text in another folder is another file."""
+    model = str(own.absolute())
+    first = kept.key_of(model, {"custom": custom})
+    monkeypatch.chdir(own.parent)
+    second = kept.key_of(model, {"custom": custom})
+    (own.parent / "elsewhere").mkdir()
+    monkeypatch.chdir(own.parent / "elsewhere")
+    assert len({first, second, kept.key_of(model, {"custom": custom})}) == 3
 
 
 def test_programs_are_found_as_the_shell_finds_them(

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import cannery
+from cannery.cli.files import own_files
 from cannery.errors import CanneryError, ModelError, OptionError, ToolchainError, UnsupportedError
 from cannery.frontends import ImportOptions, load_graph
 from cannery.ir.evaluate import evaluate
-from cannery.plugins import FRONTENDS, OPS, plugins
+from cannery.plugins import FRONTENDS, OPS, plugin_files, plugins
 from frontends.keras_files import LayerSpec, chain, image, write_h5, write_keras
 from needs import need_toolchain
 
@@ -232,3 +233,11 @@ def test_a_package_that_fails(package: Path) -> None:
     (package / "acme_ops.py").write_text("")
     assert [module.__name__ for module in plugins(OPS)] == ["acme_ops"]
     assert FRONTENDS != OPS
+
+
+def test_results_depend_on_the_files_of_packages(package: Path) -> None:
+    """`load` and build tools look whether these changed."""
+    for name in ("acme_reader", "acme_ops"):
+        (package / f"{name}.py").write_text("")
+    assert plugin_files() == [package / "acme_ops.py", package / "acme_reader.py"]
+    assert {*plugin_files()} < {*own_files()}

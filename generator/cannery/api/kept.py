@@ -27,7 +27,7 @@ from cannery.user_files import unusual
 from cannery.user_folders import user_cache
 
 #: Options that name files: what they mean depends on the folder.
-PATHS = ("tuning", "weights", "peepholes", "calibration", "macros", "class_names")
+PATHS = ("tuning", "weights", "peepholes", "calibration", "macros", "class_names", "custom")
 
 
 class Entry(NamedTuple):
@@ -152,7 +152,8 @@ def _option(name: str, value: object) -> str:
     except OptionError:
         if not isinstance(value, Collection):  # reading an iterator would empty it
             raise
-        return f"{name} {type(value).__name__}={texts_of(value, pairs=True)}"
+        place = f" in {os.getcwd()}" if name in PATHS else ""
+        return f"{name} {type(value).__name__}={texts_of(value, pairs=True)}{place}"
 
 
 def _absolute(path: str) -> str:

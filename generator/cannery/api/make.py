@@ -19,6 +19,7 @@ from cannery.api.store import platform_name
 from cannery.choose.lookup import record_places
 from cannery.errors import CanneryWarning, ToolchainError
 from cannery.options import Options
+from cannery.plugins import plugin_files
 from cannery.target.runner import why_not_here
 from cannery.target.targets import NATIVE
 from cannery.target.toolchain import Toolchain, find_toolchain
@@ -44,7 +45,7 @@ def make(model: Any, options: Mapping[str, Any], key: str, *, several_threads: b
     with given.as_file() as read, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         compiled = pipeline.compile_model(read)
-        files = [*compiled.dependencies[1:], *_named_files(read)]
+        files = [*compiled.dependencies[1:], *_named_files(read), *plugin_files()]
         if given.data is None or read.tuning is not None:
             files += record_places(read)
         digested = digests(files)

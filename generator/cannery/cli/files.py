@@ -7,18 +7,21 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import cannery
+from cannery.plugins import plugin_files
 from cannery.resources import runtime_include_dir
 
 
 def own_files() -> list[Path]:
-    """The parts of Cannery itself on which a result depends: imported modules, all templates and C
-    headers.
+    """The parts of Cannery itself, and of packages that add to it, on which a result depends:
+    imported modules, all templates and C headers.
     """
     root = Path(cannery.__file__).parent
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     modules = (Path(file) for file in files if file)
     found = {path for path in modules if root in path.parents and path.suffix == ".py"}
-    return sorted({*found, *root.rglob("*.j2"), *runtime_include_dir().rglob("*.h")})
+    return sorted(
+        {*found, *plugin_files(), *root.rglob("*.j2"), *runtime_include_dir().rglob("*.h")}
+    )
 
 
 def depfile_text(output: Path, dependencies: Iterable[Path]) -> str:
