@@ -183,6 +183,16 @@ def test_products_without_the_rival(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [r.name for r in contest.results] == ["Cannery"]
 
 
+@pytest.mark.parametrize("words", [["ball"], ["--limit", "sse"], ["--threads", "2"]])
+def test_what_has_no_meaning_for_products(words: list[str], tmp_path: Path) -> None:
+    script = Path(products.__file__).parents[1] / "compare.py"
+    command = [sys.executable, script, "--seed", "marlin", *words, "-o", tmp_path / "out"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "has its own products" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_table() -> None:
     ours = Result("Cannery", "1", "untuned", 1, 2.0, 0.0, 0.0, 500, 0, "avx2", 9.0)
     sgemm = Result("oneDNN sgemm", "1", "", 1, 8.0, 0.0, 0.0, 0, 0, rival="oneDNN")
