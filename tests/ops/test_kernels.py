@@ -29,3 +29,12 @@ def test_kernels(target: str, each: bool, tmp_path: Path) -> None:
     assert needed(sorted(tmp_path.glob("unit*.o"))) <= {*MAY_NEED, "harness_data"}
     if report.not_run:
         pytest.skip(f"{report.count} candidates compiled, not run: {report.not_run}")
+
+
+def test_kernels_without_an_operating_system(tmp_path: Path) -> None:
+    """The memory of such a board has no room for all: those of fixed point, which run there."""
+    need_program("ninja", "ninja-build")
+    need_toolchain("cortex-m7")
+    report = run("cortex-m7", Want(cases="fixed*"), tmp_path)
+    assert report.count > 0
+    assert not report.failures, "\n".join(report.failures)
