@@ -259,6 +259,20 @@ def moves(keras: Any) -> Any:
     return keras.Model([x, y, k], found)
 
 
+@network
+def narrow(keras: Any) -> Any:
+    """Sums and products of small integers get wider, running ones wrap around; codes of -1."""
+    o = keras.ops
+    k = keras.Input((5,), dtype="int32", name="k")
+    byte, signed = o.cast(k * 80 + 5, "uint8"), o.cast(k * 40 + 3, "int8")
+    found = [
+        o.sum(byte, axis=1), o.prod(byte, axis=1), o.sum(signed, axis=1), o.prod(signed, axis=1),
+        o.cumsum(byte, axis=1), o.cumsum(signed, axis=1), o.one_hot(k - 1, 4),
+        o.multi_hot(k - 1, 4),
+    ]  # fmt: skip
+    return keras.Model(k, found)
+
+
 def randomize(keras: Any, model: Any, seed: int) -> None:
     """Random weights, the same whoever makes them."""
     rng = np.random.default_rng(seed)

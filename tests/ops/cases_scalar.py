@@ -145,6 +145,7 @@ for _upper in (False, True):
     for _k in (-2, 0, 1):
         plain(f"trilu_{_upper:d}_{_k + 2}", Trilu(_upper, _k), (X, INT64 if _k else F32))
 plain("one_hot", OneHot(5, 1), small(2, 3), np.array([-1.5, 2], np.float32))
+plain("one_hot_from_zero", OneHot(5, 1, wraps=False), small(2, 3), np.array([-1.5, 2], np.float32))
 plain("one_hot_float", OneHot(4, 0), ((2, 3), F32), ((2,), INT32))
 _lengths = np.array([4, 0, 3], np.int64)
 plain("reverse_sequence", ReverseSequence(0, 1), (X, F32), _lengths)

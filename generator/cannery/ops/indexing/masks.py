@@ -46,11 +46,13 @@ class Trilu(ScalarOp):
 class OneHot(ScalarOp):
     """indices, values [off, on] -> a new `axis` of `depth` elements: on at the index, else off.
 
-    Indices are integers or floats (truncated); those outside of -depth..depth-1 set nothing.
+    Indices are integers or floats (truncated). Negative ones count from the end where `wraps`,
+    else they set nothing, as those outside.
     """
 
     depth: int
     axis: int
+    wraps: bool = True
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The shape of the indices with one more axis."""
@@ -66,7 +68,10 @@ class OneHot(ScalarOp):
         (indices, values), _ = operands(self, inputs, 2)
         at = np.expand_dims(np.trunc(indices.astype(np.float64)), self.axis)
         places = np.arange(self.depth).reshape(-1, *(1,) * (indices.ndim - self.axis))
-        return (np.where((at == places) | (at + self.depth == places), values[1], values[0]),)
+        found = at == places
+        if self.wraps:
+            found |= at + self.depth == places
+        return (np.where(found, values[1], values[0]),)
 
     def write(self, c: Body) -> None:
         """Element by element."""
@@ -75,7 +80,8 @@ class OneHot(ScalarOp):
             c(f"const int64_t at = (int64_t){indices.at(*i)};")
             with c.loop("k", self.depth) as k:
                 y = c.output.at(*i[: self.axis], k, *i[self.axis :])
-                c(f"{y} = {values.name}[at == {k} || at + {self.depth} == {k}];")
+                wrapped = f" || at + {self.depth} == {k}" if self.wraps else ""
+                c(f"{y} = {values.name}[at == {k}{wrapped}];")
 
 
 @register

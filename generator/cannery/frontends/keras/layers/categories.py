@@ -46,8 +46,8 @@ def encoded(scope: Scope, x: str, depth: int, mode: str, weights: str | None) ->
             raise UnsupportedError("it is called with count_weights, which only count reads")
         if len(shape) > 1 and shape[-1] == 1:
             x = scope.node(Reshape(shape[:-1]), [x], "single")
-        return scope.node(OneHot(depth, scope.rank(x)), [x, values])
-    codes = scope.node(OneHot(depth, len(shape)), [x, values], "codes")
+        return scope.node(OneHot(depth, scope.rank(x), wraps=False), [x, values])
+    codes = scope.node(OneHot(depth, len(shape), wraps=False), [x, values], "codes")
     axis = 1 if len(shape) > 1 else 0
     if mode == "multi_hot":
         return scope.node(ReduceMax((axis,)), [codes])

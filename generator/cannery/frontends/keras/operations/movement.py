@@ -295,15 +295,15 @@ def _indexed(o: Operation, x: str, parts: list[object]) -> str:
 
 @operation("OneHot", "MultiHot", call="x")
 def one_hot(o: Operation) -> str:
-    """A 1 at each index, else 0; for several indices in one vector."""
+    """A 1 at each index, else 0; for several indices in one vector. Negative ones set nothing."""
     x, depth = o.tensor(), o.given.integer("num_classes")
     o.given.ignore("dtype")
     rank = o.scope.rank(x) + 1
     axis = o.counted(o.given.integer("axis", -1), rank)
     values = o.literal("values", [0.0, 1.0])
     if o.class_name == "OneHot":
-        return o.node(OneHot(depth, axis), [x, values])
-    codes = o.node(OneHot(depth, rank - 1), [x, values], "codes")
+        return o.node(OneHot(depth, axis, wraps=False), [x, values])
+    codes = o.node(OneHot(depth, rank - 1, wraps=False), [x, values], "codes")
     return o.node(ReduceMax((rank - 2,)), [codes])
 
 

@@ -21,7 +21,10 @@ _ANY: dict[str, type[reduce.Reduction]] = {
 }  # fmt: skip
 
 #: Keras adds and multiplies these in 32 bits.
-_NARROW = (DType.BOOL, DType.INT8, DType.INT16)
+_WIDE = {
+    DType.BOOL: DType.INT32, DType.INT8: DType.INT32, DType.INT16: DType.INT32,
+    DType.UINT8: DType.UINT32, DType.UINT16: DType.UINT32,
+}  # fmt: skip
 
 
 @operation(*_FLOATS, *_ANY)
@@ -33,8 +36,8 @@ def reduction(o: Operation) -> str:
         raise UnsupportedError("its argument initial is not supported")
     if o.class_name in _FLOATS:
         x = o.scope.to_float(x)
-    elif o.class_name in ("Sum", "Prod") and o.dtype(x) in _NARROW:
-        x = o.cast(x, DType.INT32)
+    elif o.class_name in ("Sum", "Prod"):
+        x = o.cast(x, _WIDE.get(o.dtype(x), o.dtype(x)))
     kind = {**_FLOATS, **_ANY}[o.class_name]
     return _reduced(o, kind, x)
 
@@ -132,7 +135,7 @@ def cumulative(o: Operation) -> str:
     if o.given.raw("axis") is None:
         raise UnsupportedError("it needs an axis", cure="name one")
     o.given.ignore("dtype")
-    x = o.cast(x, DType.INT32) if o.dtype(x) in _NARROW else x
+    x = o.cast(x, DType.INT32) if o.dtype(x) is DType.BOOL else x  # others wrap around
     axis = o.axis(x)
     return o.node(CumSum(axis) if o.class_name == "Cumsum" else CumProd(axis), [x])
 
