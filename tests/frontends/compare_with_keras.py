@@ -8,6 +8,8 @@ Manual, because it needs Keras (2 or 3):
 
 Parameters that this version of Keras refuses are skipped. Some versions fail here because they lose
 attributes when they save: Keras 2.12 `invert` of Normalization, Keras 3.0 to 3.8 `output_padding`.
+On PyTorch, Keras 3.15 itself fails: its LayerNormalization knows only the last axes, and its
+AveragePooling1D and 2D are wrong where "same" pads one side more. Use TensorFlow or JAX.
 """
 
 from __future__ import annotations

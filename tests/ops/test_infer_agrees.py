@@ -27,6 +27,9 @@ OTHERS = (DType.FLOAT32, DType.INT64, DType.INT8, DType.UINT8, DType.BOOL)
 #: Elements of all inputs and outputs, at most.
 LARGEST = 5_000
 
+#: The input of a TreeEnsemble that says where each tree begins.
+_ROOTS = 5
+
 
 @cache
 def uses() -> dict[str, list[tuple[Op, Types]]]:
@@ -80,6 +83,14 @@ def values(t: TensorType | None) -> RefArray | None:
     return np.ones(t.shape) if t.dtype is DType.FLOAT32 else np.zeros(t.shape, t.dtype.numpy)
 
 
+def contents(op: Op, types: Types) -> list[RefArray | None]:
+    """Values of these types; trees are leaves, because links of zeros would form a cycle."""
+    found = [values(t) for t in types]
+    if op.kind == "TreeEnsemble" and (roots := found[_ROOTS]) is not None:
+        found[_ROOTS] = roots - 1
+    return found
+
+
 def fault(op: Op, types: Types) -> str:
     """What is wrong with an operator where its inputs have these types; empty if nothing."""
     try:
@@ -89,7 +100,7 @@ def fault(op: Op, types: Types) -> str:
     if elements((*types, *promised)) > LARGEST:
         return ""
     with np.errstate(all="ignore"):
-        made = op.reference(*map(values, types))
+        made = op.reference(*contents(op, types))
     wanted = [(t.shape, "f" if t.dtype is DType.FLOAT32 else t.dtype.value) for t in promised]
     found = [(a.shape, "f" if a.dtype.kind == "f" else a.dtype.name) for a in made]
     return "" if found == wanted else f"{op} of {types}: {found}, not {wanted}"

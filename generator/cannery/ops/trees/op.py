@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cannery.errors import ModelError
 from cannery.ir.numeric import F64, f64
 from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import DType, TensorType
@@ -40,13 +41,14 @@ class TreeEnsemble(Op):
         (x, *arrays), _ = operands(self, inputs, 1 + len(_CONSTANTS))
         require(self.aggregate in AGGREGATES, self, f"aggregate {self.aggregate!r}")
         require_float(self, x)
-        require(x.rank == 2, self, f"samples of shape {x.shape}")
+        require(x.rank == 2 and x.shape[1] > 0, self, f"samples of shape {x.shape}")
         for type_, (name, dtype, rank) in zip(arrays, _CONSTANTS, strict=True):
             require((type_.dtype, type_.rank) == (dtype, rank), self, f"{name} are {type_}")
         columns, _, thresholds, links, roots, leaves, base = arrays
         require(columns.shape[1] == 4, self, f"columns have shape {columns.shape}")
         require(links.shape == (thresholds.shape[0], 3), self, f"links have shape {links.shape}")
         require(roots.shape[0] > 0, self, "has no trees")
+        require(leaves.shape[0] > 0, self, "has no leaves")
         require(base.shape == (leaves.shape[1],), self, f"base has shape {base.shape}")
         return (TensorType((x.shape[0], leaves.shape[1])),)
 
@@ -90,10 +92,12 @@ def _leaves(forest: Forest, root: int, columns: NDArray[np.float32]) -> NDArray[
     """The leaf of a tree that each sample reaches."""
     at = np.full(len(columns), root, np.int64)
     thresholds = forest.thresholds
-    while (at >= 0).any():
+    for _ in range(len(thresholds) + 1):
         inner = np.flatnonzero(at >= 0)
+        if not len(inner):
+            return -1 - at
         nodes = at[inner]
         value = columns[inner, forest.links[nodes, 0]]
         yes = value < thresholds[nodes] if forest.strict else value <= thresholds[nodes]
         at[inner] = np.where(yes, forest.links[nodes, 1], forest.links[nodes, 2])
-    return -1 - at
+    raise ModelError("its nodes form a cycle")
