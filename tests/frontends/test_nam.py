@@ -110,6 +110,18 @@ def test_fields_that_are_off(tmp_path: Path) -> None:
     np.testing.assert_allclose(y, EXPECTED["wavenet"], atol=2e-6)
 
 
+@pytest.mark.parametrize("key", ["type", "name"])
+def test_the_activation_of_a_head_is_what_the_trainer_was_given(key: str, tmp_path: Path) -> None:
+    """Elsewhere, the trainer writes `type`."""
+    model = json.loads((FOLDER / "wavenet_everything.nam").read_text())
+    x = np.pad(EXPECTED["input"], (SILENCE, 0))
+    whole = []
+    for activation in ("ReLU", {key: "LeakyReLU", "negative_slope": 0}):
+        model["config"]["head"]["activation"] = activation
+        whole.append(run_whole(load(write(tmp_path, model), dims={"input.1": x.size}), x))
+    np.testing.assert_array_equal(*whole)
+
+
 def test_metadata_may_be_long(tmp_path: Path) -> None:
     """Longer than what is looked at to recognise a file."""
     model = json.loads((FOLDER / "linear.nam").read_text())

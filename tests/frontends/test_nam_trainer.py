@@ -69,8 +69,8 @@ def _random_wavenet(random: Random) -> Any:
         maker = {"layers_configs": [_array(random, 1, 1, 2)], "head_scale": 0.5}
         config["condition_dsp"] = {"name": "WaveNet", "config": maker}
     if ends_with_head:
-        config["head"] = {"channels": 3, "activation": "Tanh", "out_channels": 1,
-                          "kernel_sizes": [2, 1]}  # fmt: skip
+        config["head"] = {"channels": 3, "activation": random.choice(_ACTIVATIONS),
+                          "out_channels": 1, "kernel_sizes": [2, 1]}  # fmt: skip
     return WaveNet.init_from_config({**config, "sample_rate": 44100})
 
 

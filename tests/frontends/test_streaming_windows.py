@@ -29,6 +29,7 @@ from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.recurrent.op import Gru
 from cannery.ops.reduce.op import ReduceMean
 from cannery.ops.resize.op import Resize
+from cannery.ops.softmax.op import Softmax
 from frontends.causal_nets import STEPS, Maker, call_by_call, compare, compare_mixed
 from ops.cases import Net
 
@@ -360,6 +361,30 @@ def test_an_axis_that_cannot_be_time_is_an_error_of_the_layer() -> None:
     """No other axis is tried."""
     with pytest.raises(UnsupportedError, match="layer "):
         to_streaming(image(), time_axis={"x": 3})
+
+
+@pytest.mark.parametrize("latency", [0, AUTO])
+def test_an_axis_that_needs_no_later_steps_is_time(latency: int | str) -> None:
+    """Channels before steps, and a convolution that is as wide on both sides of a channel."""
+
+    def build(b: Net, x: str) -> str:
+        planes = b.node(Reshape((1, 8, STEPS, 1)), [x])
+        wide = b.node(Conv((1, 1), ((1, 1), (1, 0)), (1, 1)), [planes, b.weight(3, 2, 1, 1)])
+        return b.node(Reshape((1, 8, STEPS)), [wide])
+
+    b = Net()
+    found = to_streaming(b.graph(build(b, b.input("x", (1, 8, STEPS)))), latency=latency)
+    assert found.types["x"].shape == (1, 8, 1)
+    assert found.calls is not None
+    assert found.calls.latency == 0
+
+
+def test_an_axis_whose_steps_reach_the_output_is_time() -> None:
+    """Not that of channels, which a softmax mixes: an output is what it is after the last one."""
+    b = Net()
+    x = b.node(Softmax(1), [b.input("x", (1, 4, STEPS))])
+    found = to_streaming(b.graph(b.node(CumSum(2), [x])))
+    assert found.types["x"].shape == (1, 4, 1)
 
 
 def test_a_note_says_which_axis_is_time() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice, product
+from math import inf
 from typing import TypeVar
 
 from cannery.errors import CanneryError, OptionError, UnsupportedError
@@ -31,6 +32,10 @@ def recurrent_steps(graph: Graph, option: str) -> int | None:
     return next(iter(found), None)
 
 
+class AheadError(OptionError):
+    """Outputs need later steps than the latency allows, with some times of the inputs."""
+
+
 class StuckError(UnsupportedError):
     """A layer that does not work with some times of the inputs, after `done` that do."""
 
@@ -40,21 +45,29 @@ class StuckError(UnsupportedError):
 
 
 def first_that_works(
-    guesses: Iterable[dict[str, Time]], attempt: Callable[[dict[str, Time]], _T], cure: str
-) -> _T:
-    """`attempt` with the times of the inputs, the likeliest first.
+    guesses: Iterable[dict[str, Time]], attempt: Callable[[dict[str, Time]], _T], cure: str,
+    rank: Callable[[_T], int] = lambda found: 0,
+) -> _T:  # fmt: skip
+    """`attempt` with the times of the inputs, the likeliest first; of what works, the least `rank`.
 
-    Raises the UnsupportedError of the attempt that came furthest, the first of them, with `cure`.
+    Raises the error of the attempt that came furthest, the first of them, with `cure`.
     """
     nearest: CanneryError = UnsupportedError("no axis of its inputs can be time", where="time")
-    most = -1
+    most, best = -1.0, None
     for times in guesses:
         try:
-            return attempt(times)
-        except UnsupportedError as error:
-            done = error.done if isinstance(error, StuckError) else 0
+            found = attempt(times)
+        except (UnsupportedError, AheadError) as error:
+            stuck = error.done if isinstance(error, StuckError) else 0
+            done = inf if isinstance(error, AheadError) else stuck
             if done > most:
                 nearest, most = error, done
+            continue
+        if not rank(found):
+            return found
+        best = min(best or (rank(found), found), (rank(found), found), key=lambda b: b[0])
+    if best:
+        return best[1]
     nearest.cure = nearest.cure or cure
     raise nearest
 

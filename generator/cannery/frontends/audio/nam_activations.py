@@ -41,7 +41,8 @@ def read_activation(value: object, where: str) -> Activation:
     """The activation that a file describes. Raises UnsupportedError for an unknown one."""
     given = {"type": value} if isinstance(value, str) else mapping(value, f"{where}: activation")
     fields = Fields(given, f"{where}, activation")
-    name = fields.word("type").lstrip("_")  # the trainer writes names of classes
+    key = "name" if "name" in given and "type" not in given else "type"  # heads: as configured
+    name = fields.word(key).lstrip("_")  # the trainer writes names of classes
     if name in _SIMPLE:
         found = _one_node(_SIMPLE[name]())
     elif name in _READERS:

@@ -10,7 +10,7 @@ from math import ceil, lcm
 import numpy as np
 
 from cannery.errors import CanneryError, OptionError, UnsupportedError, one_of
-from cannery.frontends.lengths import StuckError, first_that_works, guesses
+from cannery.frontends.lengths import AheadError, StuckError, first_that_works, guesses
 from cannery.frontends.streaming.attention import Attention, attend, attentions, of_steps
 from cannery.frontends.streaming.counting import by_step
 from cannery.frontends.streaming.past import Builder, Key
@@ -51,11 +51,12 @@ def to_streaming(
     """
     blocks = (block, *(size for size in blocks if size != block))
     known = _known_times(graph, time_axis)
-    return first_that_works(
+    _, found = first_that_works(
         guesses(graph, _axes(graph), known), lambda times: _run(graph, times, blocks, latency),
         "without --streaming it runs on whole sequences; --state names inputs and outputs that are "
-        "its state, --time-axis the axis of an input that is time",
+        "its state, --time-axis the axis of an input that is time", rank=lambda found: found[0],
     )  # fmt: skip
+    return found
 
 
 def _known_times(graph: Graph, time_axis: Mapping[str, int | str]) -> dict[str, Time]:
@@ -91,8 +92,13 @@ def _axes(graph: Graph) -> Callable[[tuple[int, ...]], list[int]]:
     return lambda shape: [a for a, size in enumerate(shape) if a > 0 and size > 1]
 
 
-def _run(graph: Graph, times: dict[str, Time], blocks: Sequence[int], latency: int | str) -> Graph:
-    """Twice: first to see how far readers of one value look back, in calls of any block."""
+def _run(
+    graph: Graph, times: dict[str, Time], blocks: Sequence[int], latency: int | str
+) -> tuple[int, Graph]:
+    """Twice: first to see how far readers of one value look back, in calls of any block.
+
+    Before the network, how unlikely these times are: 0 if outputs have steps and none is late.
+    """
     if not any(isinstance(node.op, Recurrent) for node in graph.nodes) and not any(
         time is not None for time in times.values()
     ):
@@ -103,7 +109,8 @@ def _run(graph: Graph, times: dict[str, Time], blocks: Sequence[int], latency: i
         first.run(latency)
         reaches = {key: max(reaches.get(key, 0), first.builder.asked.get(key, 0))
                    for key in {**reaches, **first.builder.asked}}  # fmt: skip
-    found, *others = (_Stepper(graph, times, n, reaches, blocks).run(latency) for n in blocks)
+    steppers = [_Stepper(graph, times, n, reaches, blocks) for n in blocks]
+    found, *others = (stepper.run(latency) for stepper in steppers)
     if any(_state_types(other) != _state_types(found) for other in others):
         raise OptionError(
             "calls of these sizes need different states", where="--block", cure="give one size"
@@ -113,7 +120,10 @@ def _run(graph: Graph, times: dict[str, Time], blocks: Sequence[int], latency: i
             "none of its layers looks back: there is no state", where="--streaming",
             cure="leave it out; --dim gives the steps of a call",
         )  # fmt: skip
-    return found
+    flows = [steppers[0].streams.get(v) for v in graph.outputs]
+    steps = any(stream and not stream.final for stream in flows)
+    late = found.calls is not None and found.calls.latency > 0
+    return 2 * (not steps) + late, found
 
 
 def _state_types(graph: Graph) -> list[tuple[State, TensorType]]:
@@ -439,7 +449,7 @@ class _Stepper:
         assert isinstance(wanted, int)
         if wanted < least:
             name, late = self.ahead or ("", Fraction(0))
-            raise OptionError(
+            raise AheadError(
                 f"outputs need inputs of {steps} later steps; layer {name!r} is the first "
                 f"that looks ahead, by {late}",
                 where="--latency",
