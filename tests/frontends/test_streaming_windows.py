@@ -410,6 +410,26 @@ def test_the_past_of_integers_is_bytes() -> None:
     assert compare(graph, 2, 0) == STEPS
 
 
+@pytest.mark.parametrize("block", BLOCKS)
+def test_padding_that_is_quantised_stays_padding(block: int) -> None:
+    """As ONNX Runtime's tool writes it, a value that is padded and a convolution without pads."""
+
+    def stored(b: Net, x: str) -> str:
+        scale = b.constant("scale", np.array([0.05], np.float32))
+        zero = b.constant("zero", np.array([7], np.int8))
+        for _ in range(2):
+            q = b.node(QuantizeLinear(), [x, scale, zero])
+            padded = b.node(Pad(((0, 0), (2, 0), (0, 0)), 0.3), [deq(b, q, scale, zero)])
+            q = b.node(QuantizeLinear(), [padded, scale, zero])
+            x = conv(0, 0)(b, deq(b, q, scale, zero))
+        return x
+
+    def deq(b: Net, q: str, scale: str, zero: str) -> str:
+        return b.node(DequantizeLinear(), [q, scale, zero])
+
+    assert compare(network(stored), block, 0) == STEPS
+
+
 @pytest.mark.parametrize("by", [2, 3])
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
 @pytest.mark.parametrize("places", ["half_pixel", "asymmetric"])

@@ -23,6 +23,7 @@ from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import TensorType
 from cannery.ops.logic.compare import Where
 from cannery.ops.movement.op import Identity, Reshape, Transpose
+from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.recurrent.base import SEQUENCE, Recurrent
 from cannery.ops.scalar.base import Pointwise
 from cannery.ops.softmax.op import LogSoftmax, Softmax
@@ -333,10 +334,18 @@ class _Stepper:
     ) -> tuple[tuple[str, ...], Stream] | None:
         """A value that begins with padding, where it is known what `node` makes of that."""
         (first, *rest), op = streams, node.op
-        if rest or not first or not first.lead:
+        if any(rest) or not first or not first.lead:
             return None
         lead = first.lead
-        if isinstance(op, Elementwise):
+        if isinstance(op, QuantizeLinear | DequantizeLinear):
+            scale, zero = (self.graph.constants.get(v) for v in node.inputs[1:])
+            if scale is None or zero is None or scale.size != 1 or zero.size != 1:
+                return None
+            found = op.value(np.array(lead, np.float32), scale.reshape(1), zero.reshape(1))
+            lead = tuple(map(float, found))
+        elif rest:
+            return None
+        elif isinstance(op, Elementwise):
             (found,) = op.reference(np.asarray(lead, np.float64))
             lead = tuple(map(float, found))
         elif not isinstance(op, Identity | Transpose | Reshape):
