@@ -58,10 +58,21 @@ def test_names_and_several_inputs(torch: Any) -> None:
     assert total.tolist() == [6.0]
 
 
+def test_attention(torch: Any) -> None:
+    """The older exporter does not know it, the newer one does."""
+    pytest.importorskip("onnxscript")
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    x = torch.rand(1, 5, 8)
+    net = cannery.from_torch(layer, x)
+    with torch.no_grad():
+        wanted = layer.eval()(x).numpy()
+    np.testing.assert_allclose(net(x.numpy()), wanted, atol=1e-5)
+
+
 def test_what_cannot_be_exported(torch: Any) -> None:
     class Wrong(torch.nn.Module):  # type: ignore[misc]
         def forward(self, x: Any) -> Any:
-            if torch.onnx.is_in_onnx_export():
+            if torch.onnx.is_in_onnx_export() or torch.compiler.is_compiling():
                 raise ValueError("not today")
             return x
 

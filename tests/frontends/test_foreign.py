@@ -95,7 +95,7 @@ FILES = {
     "m.onnx.gz": (b"\x1f\x8b\x08\0", "unpack it"),
     "m.tar": (b"m.onnx".ljust(257, b"\0") + b"ustar", "unpack it"),
     "m.param": (b"7767517\n75 83\n", "ncnn"),
-    "trees.txt": (b"tree\nversion=v4\n", "LightGBM"),
+    "trees.txt": (b"tree\nversion=v4\n", "convert_lightgbm"),
 }
 
 

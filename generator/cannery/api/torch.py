@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -129,11 +129,32 @@ def _exported(torch: Any, module: Any, examples: Sequence[Any]) -> bytes:
             warnings.filterwarnings("ignore", "Exporting a model to ONNX with a batch_size")
             torch.onnx.export(module, tuple(examples), file, **settings)
     except Exception as error:
+        newer = _exported_newer(torch, module, examples, settings)
+        if newer is not None:
+            return newer
         raise ModelError(
             f"PyTorch cannot export it: {error}", where=type(module).__name__,
-            cure="try torch.onnx.export, and load the file that it writes",
+            cure="try torch.onnx.export, and load the file that it writes; or pip install "
+            "onnxscript, so that the newer exporter is tried, too",
         ) from error  # fmt: skip
     return file.getvalue()
+
+
+def _exported_newer(
+    torch: Any, module: Any, examples: Sequence[Any], settings: Mapping[str, Any]
+) -> bytes | None:
+    """The same by the newer exporter, which knows fused attention; None if it cannot."""
+    if "dynamo" not in settings:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            how = {**settings, "dynamo": True, "verbose": False}
+            found = torch.onnx.export(module, tuple(examples), **how)
+            data: bytes = found.model_proto.SerializeToString()
+    except Exception:
+        return None
+    return data
 
 
 def _names(module: Any, count: int) -> list[str]:

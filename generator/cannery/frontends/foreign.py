@@ -121,7 +121,8 @@ _TEXTS: Sequence[tuple[bytes, Foreign]] = (
     (rb"^c\w+(\.\w+)*\n\w+\n", _PICKLE),
     (rb"^7767517\s", Foreign("an ncnn model", _SOURCE)),
     (rb"^tree\n|^\{.*\"learner\"", Foreign(
-        "a model of LightGBM or XGBoost", "trees are not supported"
+        "a model of LightGBM or XGBoost",
+        "convert it to ONNX in Python, with convert_lightgbm or convert_xgboost of onnxmltools",
     )),
 )  # fmt: skip
 
