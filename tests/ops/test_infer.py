@@ -57,6 +57,7 @@ from cannery.ops.reduce.op import (
 from cannery.ops.resize.op import Resize
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.softmax.op import LogSoftmax, Softmax
+from cannery.ops.trees.op import TreeEnsemble
 from cannery.ops.window import MAX_STEP, MAX_TAPS
 
 INT64, UINT8, BOOL = DType.INT64, DType.UINT8, DType.BOOL
@@ -91,6 +92,11 @@ BOTH = (False, True)
 P, R = t(2, 5, 12), t(1, 3, 12)
 ATTENTION = Attention(2, 0.5, HeadChannels(1, 4, 4), HeadChannels(0, 4, 4), HeadChannels(0, 5, 5))
 QUERIES, KEYS, VALUES = t(2, 5, 9), t(2, 7, 8), t(2, 7, 10)
+
+FOREST = [
+    t(3, 4, dtype=DType.INT32), t(2), t(6), t(6, 3, dtype=DType.INT32), t(2, dtype=DType.INT32),
+    t(8, 2), t(2),
+]  # fmt: skip
 
 SHAPES: list[tuple[Op, list[TensorType | None], TensorType]] = [
     (conv(), [X, t(3, 3, 6, 5), t(5)], t(1, 6, 8, 5)),
@@ -168,6 +174,7 @@ SHAPES: list[tuple[Op, list[TensorType | None], TensorType]] = [
     (Add(), [t(2, dtype=INT64), t(1, dtype=INT64)], t(2, dtype=INT64)),
     (Abs(), [t(2, dtype=INT64)], t(2, dtype=INT64)),
     (PRelu(), [X, t(1, 1, 6)], X),
+    (TreeEnsemble(), [t(5, 4), *FOREST], t(5, 2)),
 ]
 
 
@@ -348,6 +355,14 @@ ERRORS: list[tuple[Op, list[TensorType | None], str]] = [
     (ReluGeneral(0.0, -1.0), [X], "threshold -1.0 must not be negative"),
     (ReluGeneral(0.0, 0.0, -1.0), [X], "max_value -1.0 must not be negative"),
     (ReluGeneral(float("inf")), [X], "negative_slope inf must be finite"),
+    (TreeEnsemble("MEDIAN"), [t(5, 4), *FOREST], "aggregate 'MEDIAN'"),
+    (TreeEnsemble(), [t(5, 4, 3), *FOREST], r"samples of shape \(5, 4, 3\)"),
+    (TreeEnsemble(), [t(5, 4), *FOREST[:-1], t(3)], r"base has shape \(3,\)"),
+    (
+        TreeEnsemble(),
+        [t(5, 4), *FOREST[:-3], t(0, dtype=DType.INT32), *FOREST[-2:]],
+        "has no trees",
+    ),
 ]
 
 

@@ -142,6 +142,8 @@ class TreeSchedule(Schedule):
             return "not an ensemble of trees"
         if not step.alone:
             return "several nodes"
+        if any(name not in graph.constants for name in step.anchor.inputs[1:]):
+            return "trees are not constant"
         return self.unfit(forest_of(graph, step.anchor))
 
     def unfit(self, forest: Forest) -> str:
