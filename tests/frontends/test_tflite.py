@@ -208,7 +208,7 @@ def test_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("size", [8, 20, 100, 400])
 def test_a_file_that_ends_early_is_damaged(size: int, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="damaged TensorFlow Lite file"):
+    with pytest.raises(ModelError, match="damaged TensorFlow Lite file: it is cut off"):
         read(tmp_path, tflite_file(dense)[:size])
 
 

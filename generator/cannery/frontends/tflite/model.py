@@ -161,8 +161,9 @@ def _sound(read: Callable[[], _T]) -> _T:
     try:
         return read()
     except _DAMAGE as error:
-        what = f"damaged TensorFlow Lite file: {str(error) or type(error).__name__:.80}"
-        raise ModelError(what, cure=_CURE) from None
+        outside = isinstance(error, struct.error | IndexError)
+        what = "it is cut off, or leads outside of itself" if outside else "a value has no meaning"
+        raise ModelError(f"damaged TensorFlow Lite file: {what}", cure=_CURE) from error
 
 
 class _Decoder:
