@@ -69,6 +69,54 @@ def test_attention(torch: Any) -> None:
     np.testing.assert_allclose(net(x.numpy()), wanted, atol=1e-5)
 
 
+def floors(torch: Any) -> Any:
+    """PyTorch's older exporter truncates this."""
+
+    class Floors(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            return x // 0.3
+
+    return Floors()
+
+
+def test_what_is_exported_wrongly_is_exported_by_the_newer_exporter(torch: Any) -> None:
+    pytest.importorskip("onnxscript")
+    net = cannery.from_torch(floors(torch), torch.zeros(1, 3), isa="generic")
+    assert net(np.array([[-1.0, -0.1, 1.0]], np.float32)).tolist() == [[-4, -1, 3]]
+
+
+def test_what_is_exported_wrongly_is_an_error(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, x = floors(torch), torch.zeros(1, 3)
+    with pytest.raises(ModelError, match=r"exports it wrongly: output 'output' .*the module itse"):
+        cannery.from_torch(torch.jit.trace(module, x), x)
+    monkeypatch.setattr("cannery.api.torch._exported_newer", lambda *_: None)
+    with pytest.raises(ModelError, match=r"Floors: PyTorch exports it wrongly: .*look for"):
+        cannery.from_torch(module, x)
+
+
+def test_one_tensor_as_two_inputs(torch: Any) -> None:
+    """The newer exporter takes them for one."""
+    pytest.importorskip("onnxscript")
+    x = torch.rand(2, 3)
+    net = cannery.from_torch(torch.nn.Bilinear(3, 3, 2).eval(), (x, x), isa="generic")
+    assert len(net.inputs) == 2
+
+
+def test_buffers_stay_what_they_are(torch: Any) -> None:
+    class Counts(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("runs", torch.zeros(1))
+
+        def forward(self, x: Any) -> Any:
+            self.runs += 1
+            return x * 2
+
+    module = Counts()
+    cannery.export_torch(module, torch.zeros(1, 3))
+    assert module.runs.tolist() == [0]
+
+
 def test_what_cannot_be_exported(torch: Any) -> None:
     class Wrong(torch.nn.Module):  # type: ignore[misc]
         def forward(self, x: Any) -> Any:

@@ -48,6 +48,7 @@ from cannery.ops.elementwise import (
     Tanh,
     ThresholdedRelu,
 )
+from cannery.ops.logic.bits import BitShift
 from judges import checked, numbers, onnx_run, same
 
 ACTIVATIONS: list[tuple[Op, dict[str, Any]]] = [
@@ -144,3 +145,12 @@ def test_integers() -> None:
     assert checked(Sub(), a, b).tolist() == [5, -9, 9, -5, 3]
     assert checked(Sign(), a).tolist() == [1, -1, 1, -1, 1]
     assert checked(Div(), a, a - 7).tolist() == [0, 0, 0, 0, -6]
+
+
+def test_shifts_of_all_64_bits() -> None:
+    """Beyond what a float64 holds."""
+    x = np.array([2**64 - 5, 2**63 + 1, 3], np.uint64)
+    (right,) = BitShift(right=True).reference(x, np.array([1, 0, 64], np.uint64))
+    assert right.tolist() == [2**63 - 3, 2**63 + 1, 0]
+    (signed,) = BitShift(right=True).reference(np.array([-(2**62) - 1]), np.array([1]))
+    assert signed.tolist() == [-(2**61) - 1]

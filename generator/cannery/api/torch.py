@@ -7,11 +7,15 @@ import io
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from cannery.api.load import load
 from cannery.api.net import Net
+from cannery.api.torch_check import Run, difference
 from cannery.errors import ModelError, OptionError, ToolchainError
+from cannery.frontends.torch_program import quiet
+from cannery.ir.registry import RefArray
 from cannery.names import make_identifier
 
 if TYPE_CHECKING:
@@ -59,16 +63,15 @@ def export_torch(module: Any, example: Any = None) -> bytes:
             cure="load the model in PyTorch first, and give the module",
         )  # fmt: skip
     given = example if isinstance(example, tuple) else (example,)
-    examples = tuple(_tensor(torch, x) for x in given)
-    with _predicting(module), torch.no_grad():
+    examples = tuple(_tensor(torch, x).clone() for x in given)  # or two are taken for one input
+    with torch.no_grad(), _predicting(module):
         return _exported(torch, module, examples)
 
 
 def _exported_program(torch: Any, program: Any) -> bytes:
     """A program of torch.export as the content of an ONNX file. Raises CanneryError."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             found = torch.onnx.export(program, (), dynamo=True, verbose=False)
     except ImportError as error:
         raise ToolchainError(
@@ -81,7 +84,39 @@ def _exported_program(torch: Any, program: Any) -> bytes:
             cure="try torch.onnx.export, and load the file that it writes",
         ) from error  # fmt: skip
     data: bytes = found.model_proto.SerializeToString()
+    given, named = program.example_inputs or ((), {})
+    if given and not named and all(isinstance(x, torch.Tensor) for x in given):
+        with torch.no_grad():
+            wrong = difference(data, *_judge(torch, program.module(), given))
+        if wrong is not None:
+            raise _differs(wrong, "ExportedProgram")
     return data
+
+
+def _differs(wrong: str, where: str, first: str = "") -> ModelError:
+    return ModelError(
+        f"PyTorch exports it wrongly: output {wrong}", where=where,
+        cure=f"{first}look for operators that compute this in another way, or export it with "
+        "torch.onnx.export, and load the file",
+    )  # fmt: skip
+
+
+def _judge(torch: Any, module: Any, examples: Sequence[Any]) -> tuple[Run, list[RefArray]]:
+    """What computes a module, arrays in and out, and its examples as arrays."""
+
+    def run(arrays: Sequence[RefArray]) -> list[RefArray]:
+        pairs = zip(arrays, examples, strict=True)
+        own = [torch.as_tensor(array).to(x.device, x.dtype) for array, x in pairs]
+        leaves = torch.utils._pytree.tree_leaves(module(*own))
+        return [_array(x) for x in leaves if isinstance(x, torch.Tensor)]
+
+    return run, [_array(x) for x in examples]
+
+
+def _array(tensor: Any) -> RefArray:
+    held = tensor.detach().cpu()
+    array: RefArray = (held.double() if held.is_floating_point() else held).numpy()
+    return array
 
 
 def _tensor(torch: Any, given: Any) -> Any:
@@ -99,19 +134,21 @@ def _tensor(torch: Any, given: Any) -> Any:
 
 @contextmanager
 def _predicting(module: Any) -> Iterator[None]:
-    """Puts each part of a module into prediction mode, then restores it."""
+    """Puts each part of a module into prediction mode, then restores it, and its buffers."""
     training = [part for part in module.modules() if part.training]
+    kept = [(buffer, buffer.clone()) for buffer in module.buffers()]
     module.eval()
     try:
         yield
     finally:
+        for buffer, value in kept:
+            buffer.copy_(value)
         for part in training:
             part.training = True
 
 
 def _exported(torch: Any, module: Any, examples: Sequence[Any]) -> bytes:
     """The content of an ONNX file. Raises ModelError."""
-    file = io.BytesIO()
     settings: dict[str, Any] = {"input_names": _names(module, len(examples))}
     if "dynamo" in inspect.signature(torch.onnx.export).parameters:
         settings["dynamo"] = False  # the newer exporter needs one more package
@@ -123,20 +160,52 @@ def _exported(torch: Any, module: Any, examples: Sequence[Any]) -> bytes:
             cure="give an input of the right shape and type, or a tuple of all inputs",
         ) from error  # fmt: skip
     settings["output_names"] = _output_names(torch, result)
+    judge = _judge(torch, module, examples)
+    failed: Exception | None = None
+    wrong: str | None = None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            warnings.filterwarnings("ignore", "Exporting a model to ONNX with a batch_size")
-            torch.onnx.export(module, tuple(examples), file, **settings)
+        data = _exported_older(torch, module, examples, settings)
+        wrong = difference(data, *judge)
+        if wrong is None:
+            return data
     except Exception as error:
-        newer = _exported_newer(torch, module, examples, settings)
-        if newer is not None:
+        failed = error
+    newer = _exported_newer(torch, module, examples, settings)
+    if newer is not None:
+        wrong = difference(newer, *judge)
+        if wrong is None:
             return newer
-        raise ModelError(
-            f"PyTorch cannot export it: {error}", where=type(module).__name__,
-            cure="try torch.onnx.export, and load the file that it writes; or pip install "
-            "onnxscript, so that the newer exporter is tried, too",
-        ) from error  # fmt: skip
+    if wrong is not None:
+        raise _differs(wrong, type(module).__name__, _other_way(torch, module, newer))
+    raise ModelError(
+        f"PyTorch cannot export it: {failed}", where=type(module).__name__,
+        cure=f"try torch.onnx.export, and load the file that it writes{_newer_hint('; or ')}",
+    ) from failed  # fmt: skip
+
+
+def _other_way(torch: Any, module: Any, newer: bytes | None) -> str:
+    """The beginning of a cure for what the older exporter does wrong."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return "give the module itself in place of its TorchScript; or "
+    return "" if newer is not None else _newer_hint("", "; or ")
+
+
+def _newer_hint(before: str, after: str = "") -> str:
+    """What would let the newer exporter try, if that is missing."""
+    if find_spec("onnxscript"):
+        return ""
+    return f"{before}pip install onnxscript, so that the newer exporter is tried, too{after}"
+
+
+def _exported_older(
+    torch: Any, module: Any, examples: Sequence[Any], settings: Mapping[str, Any]
+) -> bytes:
+    """The content of an ONNX file by the exporter that needs no other package."""
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.filterwarnings("ignore", "Exporting a model to ONNX with a batch_size")
+        torch.onnx.export(module, tuple(examples), file, **settings)
     return file.getvalue()
 
 
@@ -147,8 +216,7 @@ def _exported_newer(
     if "dynamo" not in settings:
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             how = {**settings, "dynamo": True, "verbose": False}
             found = torch.onnx.export(module, tuple(examples), **how)
             data: bytes = found.model_proto.SerializeToString()

@@ -66,7 +66,7 @@ def load(path: Path, options: ImportOptions) -> Graph:
         copied, file = folder / "copy.pt2", folder / "model.onnx"
         _copy(path, copied)
         torch = _torch()
-        with _quiet(), _tensors_only():
+        with quiet(), _tensors_only():
             try:
                 program = torch.export.load(copied)
                 torch.onnx.export(program, (), dynamo=True, verbose=False).save(file)
@@ -161,7 +161,7 @@ def _tensors_only() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without what the exporter says of its own progress."""
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)

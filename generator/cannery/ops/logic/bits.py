@@ -91,7 +91,8 @@ class BitShift(Pointwise):
         fits = (b >= 0) & (b < bits)
         inside = np.where(fits, b, 0).astype(a.dtype)
         if self.right:
-            return np.where(fits, np.right_shift(a, inside), np.where(a < 0, -1, 0)).astype(a.dtype)
+            sign = np.where(a < 0, -1, 0).astype(a.dtype)  # int64 and uint64 would become float64
+            return np.where(fits, np.right_shift(a, inside), sign)
         unsigned = np.dtype(f"u{a.dtype.itemsize}")
         shifted = np.left_shift(a.astype(unsigned), inside.astype(unsigned))
         return np.where(fits, shifted.astype(a.dtype), 0).astype(a.dtype)
