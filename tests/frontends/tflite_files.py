@@ -69,7 +69,7 @@ class Graph:
     def constant(self, values: Any, dtype: str = "", **more: Any) -> int:
         """A constant; `dtype` is the schema's if numpy has another one for it."""
         array = np.asarray(values)
-        array = array.astype(np.int32) if array.dtype == int else array
+        array = array.astype(np.int32) if array.dtype == int and dtype != "INT64" else array
         array = array.astype(np.float32) if array.dtype == float else array
         self.file.buffers.append(np.ascontiguousarray(array).tobytes())
         number = len(self.file.buffers) - 1

@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cannery.ir.graph import Graph
 from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
-from cannery.ops.fixed_point.arithmetic import Factor, make_factor
+from cannery.ops.elementwise import Mul
+from cannery.ops.fixed_point.arithmetic import Factor, make_factor, shorter
 from cannery.ops.fixed_point.average_pool import FixedAveragePool
 from cannery.ops.fixed_point.dynamic import DynamicUnit, DynamicWhole
 from cannery.ops.fixed_point.exponential import softmax_table
@@ -19,11 +21,15 @@ from cannery.ops.fixed_point.pointwise import (
     FixedRescale,
     FixedSum,
 )
+from cannery.ops.fixed_point.short_softmax import ShortSoftmax, exponentials, reciprocals
 from cannery.ops.fixed_point.softmax import FixedSoftmax
+from cannery.ops.fixed_point.tables import ShortSigmoid, ShortTable, short_table, sigmoid_table
+from cannery.ops.fixed_point.wide import DoubleRescale, WideRescale
 from cannery.ops.window import Pads
 from ops.cases import Net, add_case, case
 
 INT8, UINT8, INT16, INT32 = DType.INT8, DType.UINT8, DType.INT16, DType.INT32
+INT64 = DType.INT64
 
 
 @case(tolerance=0.0)
@@ -41,16 +47,35 @@ def fixed_rescale_channels() -> Graph:
 
 
 @case(tolerance=0.0)
-def fixed_rescale_once() -> Graph:
-    """Factors above and below 1, rounded once."""
+def fixed_wide_rescale() -> Graph:
+    """Sums of 48 bits by shorter factors, some of which lead beyond the bounds."""
     net = Net()
-    made = [make_factor(real) for real in (0.7, 3.0, 1e-5, 2.0**-30, 5e-4)]
+    sums = net.node(Mul(), [net.input("x", (31, 5), INT64), net.constant("by", np.int64(2**29))])
+    made = [shorter(make_factor(real)) for real in (0.7, 3.0, 2.0**-14, 2.0**-27, 1e-7)]
     parts = [
         net.constant("m", np.asarray([f.multiplier for f in made], np.int32)),
         net.constant("s", np.asarray([f.shift for f in made], np.int32)),
     ]
-    op = FixedRescale(INT8, 3, -128, 127, once=True)
-    return net.graph(net.node(op, [net.input("x", (31, 5), INT32), *parts]))
+    op = WideRescale(INT16, 0, -32768, 32767)
+    return net.graph(net.node(op, [sums, *parts]))
+
+
+@case(tolerance=0.0)
+def fixed_double_rescale() -> Graph:
+    """Halves of both signs, and factors of all sizes."""
+    net = Net()
+    bits = np.asarray([0.5, 0.25, 1e-3, 3.7, 1e30, 0.0]).view(np.int64)
+    op = DoubleRescale(INT8, 5, -128, 127)
+    return net.graph(net.node(op, [net.input("x", (19, 6), INT32), net.constant("f", bits)]))
+
+
+@case(tolerance=0.0)
+def fixed_double_rescale_wide() -> Graph:
+    """The same of int64."""
+    net = Net()
+    bits = net.constant("f", np.asarray(0.5).view(np.int64))
+    x = net.input("x", (40,), INT64)
+    return net.graph(net.node(DoubleRescale(INT16, 0, -32768, 32767), [x, bits]))
 
 
 @case(tolerance=0.0)
@@ -137,3 +162,35 @@ for _name, _case in {
     "alone": (INT8, INT8, 0.3, (3, 1)),
 }.items():
     add_case(f"fixed_softmax_{_name}", partial(softmax, *_case), tolerance=0.0)
+
+
+def of_shorts(op: Op, table: NDArray[np.generic]) -> Graph:
+    """int16, by a table."""
+    net = Net()
+    return net.graph(net.node(op, [net.input("x", (3, 50), INT16), net.constant("t", table)]))
+
+
+_WAVE = short_table(np.sin, np.float32(-7.0), np.float32(7.0), 1.1 / 32768)
+for _name, _op, _table in (
+    ("table", ShortTable(), _WAVE),
+    ("sigmoid", ShortSigmoid(20000, 11), sigmoid_table()),
+    ("sigmoid_far", ShortSigmoid(32767, 0), sigmoid_table()),
+    ("tanh", ShortSigmoid(6, 0, tanh=True), sigmoid_table()),
+    ("tanh_near", ShortSigmoid(17000, 31, tanh=True), sigmoid_table()),
+):
+    add_case(f"fixed_shorts_{_name}", partial(of_shorts, _op, _table), tolerance=0.0)
+
+
+def softmax_of_shorts(factor: float, shape: tuple[int, ...]) -> Graph:
+    """Rows of scores."""
+    net = Net()
+    inputs = [net.input("x", shape, INT16)]
+    inputs += [net.constant("e", exponentials()), net.constant("r", reciprocals())]
+    return net.graph(net.node(ShortSoftmax(make_factor(factor)), inputs))
+
+
+for _name, _factor, _shape in (
+    ("near", 0.003, (2, 3, 12)), ("far", 8.0, (5, 40)), ("alone", 1.0, (3, 1)),
+):  # fmt: skip
+    _softmax = partial(softmax_of_shorts, _factor, _shape)
+    add_case(f"fixed_softmax_shorts_{_name}", _softmax, tolerance=0.0)

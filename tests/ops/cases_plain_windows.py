@@ -16,10 +16,11 @@ from cannery.ops.matmul.det import Det
 from cannery.ops.ordering.pool_places import PoolPlaces
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
 from cannery.ops.quantize.products import ConvInteger, MatMulInteger
+from cannery.ops.quantize.transposed import ConvTransposeInteger
 from cannery.ops.resize.grid_sample import MODES, PADDINGS, GridSample
 from cannery.ops.resize.interpolate import Interpolate
 from cannery.ops.resize.roi_align import RoiAlign
-from ops.cases_scalar import F32, INT8, INT32, INT64, UINT8, plain
+from ops.cases_scalar import F32, INT8, INT16, INT32, INT64, UINT8, plain
 
 _PADS = ((1, 0), (2, 1))
 for _group in (1, 2):
@@ -85,6 +86,21 @@ plain(
     "conv_integer_computed", ConvInteger((1,), ((1, 1),), (1,)), ((1, 5, 2), INT8),
     ((3, 2, 3), INT8), ((1,), INT8), ((1,), INT8),
 )  # fmt: skip
+plain(
+    "matmul_integer_wide", MatMulInteger(wide=True), ((2, 3, 5), INT16), ((5, 4), INT16),
+    ((1,), INT16), np.int16([-32768]),
+)  # fmt: skip
+plain(
+    "conv_integer_wide", ConvInteger((2, 1), _PADS, (1, 2), wide=True), ((2, 5, 6, 4), INT16),
+    np.arange(3 * 2 * 4 * 6).astype(np.int8).reshape(3, 2, 4, 6), np.int16([0]), np.int8([0]),
+)  # fmt: skip
+for _wide_sums, _dtype in ((False, UINT8), (True, INT16)):
+    _op = ConvTransposeInteger((2, 1), ((1, 0), (0, 1)), (1, 2), (1, 0), 2, wide=_wide_sums)
+    _kernel = np.arange(-72, 72).astype(np.int8).reshape(3, 2, 4, 6)[..., :4]
+    plain(
+        f"conv_transpose_integer_{_dtype.value}", _op, ((2, 3, 4, 4), _dtype), _kernel,
+        np.asarray([7], _dtype.numpy), np.int8([-3]),
+    )  # fmt: skip
 
 _places = np.array([[0, 1], [1, 3], [3, 3]], np.int32)
 _weights = np.array([[0.5, 0.5], [1.25, -0.25], [1, 0]], np.float32)

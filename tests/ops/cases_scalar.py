@@ -32,7 +32,7 @@ from cannery.ops.reduce.op import (
 from ops.cases import Net, add_case, case
 
 F32, BOOL, INT64, INT32, INT8 = DType.FLOAT32, DType.BOOL, DType.INT64, DType.INT32, DType.INT8
-UINT8 = DType.UINT8
+UINT8, INT16 = DType.UINT8, DType.INT16
 
 #: An input of a shape and type, or a constant.
 Given = tuple[tuple[int, ...], DType] | NDArray[np.generic]

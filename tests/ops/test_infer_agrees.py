@@ -107,7 +107,8 @@ def fault(op: Op, types: Types) -> str:
 
 
 @pytest.mark.parametrize(
-    "kind", ["Conv", "ConvInteger", "ConvTranspose", "MatMul", "MatMulInteger"]
+    "kind",
+    ["Conv", "ConvInteger", "ConvTranspose", "ConvTransposeInteger", "MatMul", "MatMulInteger"],
 )
 def test_macs_are_the_products_of_ones(kind: str) -> None:
     """All of them, unless some are with padding."""

@@ -206,7 +206,7 @@ def _integer_product(rewriter: Rewriter, node: Node) -> bool:
     """Replaces a product of integers, including a bias and the conversion back to bytes if present;
     returns whether it did.
     """
-    if not isinstance(node.op, ConvInteger | MatMulInteger):
+    if not isinstance(node.op, ConvInteger | MatMulInteger) or node.op.wide:
         return False
     x, w, *rest = node.inputs
     integers, zero_x, zero_w = (known(rewriter, i) for i in (w, *rest))

@@ -486,11 +486,32 @@ CANNERY_INLINE int32_t cannery_rescaled(int32_t x, int32_t multiplier, int32_t s
     return cannery_shifted(cannery_high(wide, multiplier), left - shift);
 }
 
-/* x * multiplier * 2^(shift - 31) for -31 <= shift <= 30, rounded once, halves up. */
-CANNERY_INLINE int32_t cannery_rescaled_once(int32_t x, int32_t multiplier, int32_t shift)
+/* v within low..high. */
+CANNERY_INLINE int32_t cannery_bounded_wide(int64_t v, int32_t low, int32_t high)
 {
-    const int32_t right = 31 - shift;
-    return (int32_t)(((int64_t)x * multiplier + ((int64_t)1 << (right - 1))) >> right);
+    return v < low ? low : v > high ? high : (int32_t)v;
+}
+
+/* x * multiplier * 2^(shift - 15) for |x| < 2^47, 0 <= multiplier < 2^15 and -31 <= shift <= 14,
+ * halves up. */
+CANNERY_INLINE int64_t cannery_rescaled_wide(int64_t x, int32_t multiplier, int32_t shift)
+{
+    const int32_t right = 15 - shift;
+    return (x * multiplier + ((int64_t)1 << (right - 1))) >> right;
+}
+
+/* x times the double with these bits, to the nearest integer, halves away from zero; at most 2^40
+ * on each side. */
+CANNERY_INLINE int64_t cannery_product_away(int64_t x, int64_t bits)
+{
+    const double product = (double)x * cannery_from_bits((uint64_t)bits);
+    const double size = product < 0.0 ? -product : product;
+    int64_t whole = (int64_t)1 << 40;
+    if (size < (double)whole) {
+        whole = (int64_t)size;
+        whole += size - (double)whole >= 0.5;
+    }
+    return product < 0.0 ? -whole : whole;
 }
 
 /* What one of 127 units on each side of 0 is worth, and its inverse; the zero point is 0. */
@@ -538,6 +559,59 @@ CANNERY_INLINE int32_t cannery_reciprocal(int32_t total, int32_t bits, int32_t *
         x += (int32_t)((uint32_t)cannery_high(x, (1 << 29) - cannery_high(half, x)) << 2);
     }
     return x > 0x3fffffff ? 0x7fffffff : (int32_t)((uint32_t)x << 1);
+}
+
+/* The function of int16 whose 513 entries a table has, one for every 128 numbers. */
+CANNERY_INLINE int16_t cannery_looked_up(int16_t x, const int16_t *table)
+{
+    const int at = 256 + (x >> 7);
+    const int16_t slope = (int16_t)(table[at + 1] - table[at]);
+    return (int16_t)(table[at] + ((slope * (x & 127) + 64) >> 7));
+}
+
+/* The inverse of a sum >= 2^14, in units of 2^-15 by a table of 1 / (1 + x), for a sum between 2^right
+ * and twice that. */
+CANNERY_INLINE int32_t cannery_inverse_of_shorts(int32_t sum, const int16_t *table, int *right)
+{
+    int32_t ones;
+    for (*right = 14; *right < 30 && sum >> *right > 1; ++*right) {
+    }
+    ones = (int32_t)((((int64_t)sum << (30 - *right)) + (1 << 13)) >> 14);
+    return cannery_looked_up(
+        (int16_t)cannery_bounded(ones - (1 << 15) - (1 << 16), -32768, 32767), table);
+}
+
+/* Where |x| multiplier / 2^shift is among the sigmoids of a table, in units of 2^-(16 + bits), and
+ * whether x is below 0. */
+CANNERY_INLINE int32_t cannery_sigmoid_at(
+    int16_t x, const uint16_t *table, int32_t multiplier, int32_t shift, int bits, int *below)
+{
+    const int32_t half = (int32_t)(((int64_t)1 << shift) >> 1);
+    const int32_t at = (x * multiplier + half) >> shift;
+    const int32_t size = at < 0 ? -at : at;
+    const int32_t place = size >> bits;
+    *below = at < 0;
+    if (place >= 255) {
+        return bits == 8 ? 0xffff << 8 : 0x7fff << 10;
+    }
+    return (table[place] << bits)
+         + (size & ((1 << bits) - 1)) * (table[place + 1] - table[place]);
+}
+
+CANNERY_INLINE int16_t cannery_sigmoid_of_shorts(
+    int16_t x, const uint16_t *table, int32_t multiplier, int32_t shift)
+{
+    int below;
+    const int32_t y = cannery_sigmoid_at(x, table, multiplier, shift, 9, &below);
+    return (int16_t)((below ? (1 << 25) - y + 511 : y + 512) >> 10);
+}
+
+CANNERY_INLINE int16_t cannery_tanh_of_shorts(
+    int16_t x, const uint16_t *table, int32_t multiplier, int32_t shift)
+{
+    int below;
+    const int32_t y = cannery_sigmoid_at(x, table, multiplier, shift, 8, &below);
+    return (int16_t)((below ? (1 << 23) - y + 127 : y - (1 << 23) + 128) >> 8);
 }
 
 /* base^exponent modulo 2^64; for a negative exponent the integer part, and 0 for base 0. */

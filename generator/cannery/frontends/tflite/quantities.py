@@ -73,8 +73,16 @@ def output_range(scope: Scope, *, activation: bool = True) -> Quantity:
 def require_bytes(scope: Scope, *indices: int) -> None:
     """Raises UnsupportedError unless these inputs are bytes."""
     for index in indices:
-        if scope.tensor(index).dtype not in ("INT8", "UINT8", "INT4"):
+        if scope.tensor(index).dtype not in ("INT8", "UINT8"):
             raise UnsupportedError(f"on {scope.tensor(index).dtype} it is not supported")
+
+
+def require_types(scope: Scope, *quantities: Quantity) -> None:
+    """Raises UnsupportedError unless all have one type; int16 has no zero points."""
+    if len({each.dtype for each in quantities}) > 1:
+        raise UnsupportedError("its inputs and its output have different types")
+    if quantities[0].dtype is DType.INT16 and any(each.zero for each in quantities):
+        raise UnsupportedError("int16 with a zero point")
 
 
 def require_same(scope: Scope) -> None:

@@ -2,7 +2,10 @@
 
 A factor f is `multiplier` * 2^(shift - 31) with 2^30 <= multiplier < 2^31. A product is rounded to
 an integer twice: after the multiplication (halves go up), and after a shift to the right (halves go
-away from zero). LiteRT's dense layers round once instead, at the end (halves go up).
+away from zero).
+
+Sums of 64 bits have shorter factors, `multiplier` * 2^(shift - 15) with a multiplier of 15 bits,
+and round once, halves up. Dense layers multiply in float64 and round halves away from zero.
 """
 
 from __future__ import annotations
@@ -58,12 +61,16 @@ def rescaled(x: Any, multiplier: Any, shift: Any) -> I64:
     return shifted(high_product(wide, multiplier), right)
 
 
-def rescaled_once(x: Any, multiplier: Any, shift: Any) -> I64:
-    """Numbers times a factor, rounded once, halves up; the result wraps around, as int32 does."""
-    right = 31 - np.asarray(shift, np.int64)
+def shorter(factor: Factor) -> Factor:
+    """The factor with a multiplier of 15 bits, for `rescaled_wide`."""
+    return Factor(min((factor.multiplier + 2**15) >> 16, 2**15 - 1), factor.shift)
+
+
+def rescaled_wide(x: Any, multiplier: Any, shift: Any) -> I64:
+    """Numbers of at most 48 bits times a shorter factor, halves up."""
+    right = 15 - np.asarray(shift, np.int64)
     wide = np.asarray(x, np.int64) * np.asarray(multiplier, np.int64)
-    whole = (wide + np.left_shift(np.int64(1), right - 1)) >> right
-    return np.asarray(np.asarray(whole).astype(np.int32), np.int64)
+    return np.asarray((wide + np.left_shift(np.int64(1), right - 1)) >> right, np.int64)
 
 
 def by_factor(x: Any, factor: Factor) -> I64:

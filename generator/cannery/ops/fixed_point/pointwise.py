@@ -19,14 +19,13 @@ from cannery.ops.fixed_point.arithmetic import (
     by_factor,
     high_product,
     rescaled,
-    rescaled_once,
     shifted,
 )
 from cannery.ops.scalar.base import Pointwise
 
 
 @dataclass(frozen=True)
-class _ToIntegers(Pointwise):
+class ToIntegers(Pointwise):
     """Results of `dtype`: zero plus something, clamped to minimum..maximum."""
 
     dtype: DType
@@ -58,13 +57,11 @@ class _ToIntegers(Pointwise):
 
 @register
 @dataclass(frozen=True)
-class FixedRescale(_ToIntegers):
+class FixedRescale(ToIntegers):
     """x, multiplier, shift (int32, which broadcast) -> x * multiplier * 2^(shift - 31).
 
-    Rounded as `arithmetic` says, twice, or `once`.
+    Rounded twice, as `arithmetic` says.
     """
-
-    once: bool = False
 
     arity: ClassVar[int] = 3
 
@@ -75,16 +72,15 @@ class FixedRescale(_ToIntegers):
 
     def value(self, *arrays: Numeric) -> Numeric:
         """See `arithmetic`."""
-        return self.clamped(rescaled_once(*arrays) if self.once else rescaled(*arrays))
+        return self.clamped(rescaled(*arrays))
 
     def expression(self, dtypes: tuple[DType, ...], args: tuple[str, ...]) -> str:
         """Exact."""
-        word = "cannery_rescaled_once" if self.once else "cannery_rescaled"
-        return self.result_of(f"{word}({', '.join(args)})")
+        return self.result_of(f"cannery_rescaled({', '.join(args)})")
 
 
 @dataclass(frozen=True)
-class _OfTwo(_ToIntegers):
+class _OfTwo(ToIntegers):
     zeros: tuple[int, int]
 
     def result(self, *dtypes: DType) -> DType:
@@ -173,7 +169,7 @@ class FixedProduct(_OfTwo):
 
 @register
 @dataclass(frozen=True)
-class FixedQuantize(_ToIntegers):
+class FixedQuantize(ToIntegers):
     """x float32 -> x / scale, rounded once, halves away from zero; NaN becomes the minimum."""
 
     scale: float

@@ -96,11 +96,26 @@ def walk_conv(
 
 
 def _write_transposed(c: Body, op: ConvTranspose) -> None:
-    """Pixel by pixel of the output: what each tap reads, if it hits an input."""
+    walk_transposed(c, op, _bias(c), "float v = 0.0f;", lambda y, x: f"{y} += {x};")
+
+
+def walk_transposed(
+    c: Body,
+    op: Window,
+    begin: Callable[[str], str],
+    none: str,
+    add: Callable[[str, str], str],
+    factors: Callable[[str, str], str] = lambda x, w: f"{x} * {w}",
+) -> None:
+    """Pixel by pixel of the output: what each tap reads, if it hits an input.
+
+    `begin` is as in `walk_conv`; `none` declares the sum v of a tap, `add` makes the statement that
+    adds to a sum, `factors` the product of an element of x and a weight.
+    """
     x, w = c.input(0), c.input(1)
     made, taken = w.shape[-2], w.shape[-1] // op.group
     with c.nest("i", c.output.shape[:-1]) as pixel:
-        _start(c, pixel, _bias(c))
+        _start(c, pixel, begin)
         with c.nest("k", w.shape[:-2]) as tap:
             inside = []
             places = []
@@ -115,11 +130,12 @@ def _write_transposed(c: Body, op: ConvTranspose) -> None:
                 places.append(f"t{axis} / {s}" if s > 1 else f"t{axis}")
             with _guard(c, inside), c.loop("g", op.group) as g, c.loop("o", made) as o:
                 target = c.output.at(*pixel, _affine(g, made, o, 1, 0))
-                c("float v = 0.0f;")
+                c(none)
                 with c.loop("q", taken) as q:
                     channel = _affine(g, taken, q, 1, 0)
-                    c(f"v += {x.at(pixel[0], *places, channel)} * {w.at(*tap, o, channel)};")
-                c(f"{target} += v;")
+                    source = x.at(pixel[0], *places, channel)
+                    c(add("v", factors(source, w.at(*tap, o, channel))))
+                c(add(target, "v"))
 
 
 def _affine(a: str, by: int, b: str, times: int, plus: int) -> str:

@@ -13,11 +13,11 @@ from cannery.ops.resize.op import Resize
 @operator("RESIZE_BILINEAR")
 def resize_bilinear(scope: Scope) -> str:
     """Between the four elements around a position."""
-    mode = _coordinates(scope)
-    return scope.node(Resize("linear", _sizes(scope), mode), [scope.input(0)])
+    mode = coordinates(scope)
+    return scope.node(Resize("linear", new_sizes(scope), mode), [scope.input(0)])
 
 
-def _coordinates(scope: Scope) -> str:
+def coordinates(scope: Scope) -> str:
     """How positions are computed, by ONNX's names."""
     aligned, centres = scope.flag("AlignCorners"), scope.flag("HalfPixelCenters")
     if aligned and centres:
@@ -25,7 +25,7 @@ def _coordinates(scope: Scope) -> str:
     return "align_corners" if aligned else "half_pixel" if centres else "asymmetric"
 
 
-def _sizes(scope: Scope) -> tuple[int, int]:
+def new_sizes(scope: Scope) -> tuple[int, int]:
     """The new size of an image."""
     sizes = scope.known_integers(1, "its size")
     if len(sizes) != 2 or not all(1 <= s <= 2**16 for s in sizes):
@@ -38,7 +38,7 @@ def _sizes(scope: Scope) -> tuple[int, int]:
 @operator("RESIZE_NEAREST_NEIGHBOR", moves=True)
 def resize_nearest(scope: Scope) -> str:
     """The element at a position, in float32 as the reference kernels have it."""
-    x, sizes, mode = scope.input(0), _sizes(scope), _coordinates(scope)
+    x, sizes, mode = scope.input(0), new_sizes(scope), coordinates(scope)
     names = {"asymmetric": "asymmetric", "half_pixel": "tf_half_pixel_for_nn"}
     taken = [_nearest(scope.shape(x)[a + 1], sizes[a], mode) for a in range(2)]
     if mode in names:

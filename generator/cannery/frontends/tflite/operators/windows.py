@@ -124,8 +124,16 @@ def depthwise_conv(scope: Scope) -> str:
 @operator("TRANSPOSE_CONV")
 def transpose_conv(scope: Scope) -> str:
     """shape[4], w[OC,H,W,IC], x[N,H,W,IC], bias[OC]? -> y of that shape."""
-    w, x = scope.input(1), scope.input(2)
-    size, kernel = check_image(scope, x), check_kernel(scope, w)
+    strides, pads, more = read_transposed(scope)
+    weight = rearranged(scope, scope.input(1), (1, 2, 0, 3))
+    op = ConvTranspose(strides, pads, (1, 1), more)
+    scope.ignore("QuantizedBiasType")
+    return scope.fused(scope.node(op, _biased(scope, [scope.input(2), weight], 3)))
+
+
+def read_transposed(scope: Scope) -> tuple[tuple[int, int], Pads, tuple[int, ...]]:
+    """Strides, pads and the rest of the output of a transposed convolution."""
+    size, kernel = check_image(scope, scope.input(2)), check_kernel(scope, scope.input(1))
     wanted = scope.known_integers(0, "its shape")
     if len(wanted) != 4 or min(wanted) < 1:
         raise ModelError(f"its shape {wanted} is not that of an image")
@@ -141,10 +149,7 @@ def transpose_conv(scope: Scope) -> str:
         missing = out - ((n - 1) * s + extent(k, 1) - begin)
         pairs.append((begin, max(-missing, 0)))
         more.append(max(missing, 0))
-    weight = rearranged(scope, w, (1, 2, 0, 3))
-    op = ConvTranspose(strides, tuple(pairs), (1, 1), tuple(more))
-    scope.ignore("QuantizedBiasType")
-    return scope.fused(scope.node(op, _biased(scope, [x, weight], 3)))
+    return strides, tuple(pairs), tuple(more)
 
 
 def read_pool(scope: Scope, x: str) -> tuple[tuple[int, int], Window]:
