@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod, sqrt
 
 import numpy as np
 
@@ -17,10 +16,9 @@ from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad, Reshape, Slice
 from cannery.ops.normalization.op import BatchNormalization
-from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.reduce.op import ReduceMean
 from cannery.ops.resize.op import Resize
-from frontends.causal_nets import Maker, Tame
+from frontends.causal_nets import Maker
 
 #: Rows or frames of the whole sequence.
 ROWS = 24
@@ -152,62 +150,6 @@ class RowMaker(Maker):
         rows, columns, channels = self.shape(value)
         line = self.b.node(Reshape((1, rows, columns * channels)), [value])
         return self.b.node(MatMul(), [line, self.b.weight(columns * channels, 4)])
-
-
-class Stored(Tame):
-    """Weights are integers with a scale."""
-
-    def weight(self, *shape: int, positive: bool = False) -> str:
-        if len(shape) < 2:
-            return super().weight(*shape, positive=positive)
-        values = self.rng.standard_normal(shape)
-        scale = np.float32(np.abs(values).max() / 127)
-        stored = self.constant("stored", np.round(values / scale).astype(np.int8))
-        factor = self.constant("scale", scale.reshape(1) / np.float32(sqrt(prod(shape[:-1]))))
-        zero = self.constant("zero", np.zeros(1, np.int8))
-        return self.node(DequantizeLinear(), [stored, factor, zero])
-
-
-class IntegerRowMaker(RowMaker):
-    """Grows a network whose values are stored as integers between layers.
-
-    None looks ahead: what is before the first step would be left out by floats.
-    """
-
-    counts_pads = True
-
-    def __init__(self, seed: int, *, ahead: bool, rates: bool = True) -> None:
-        super().__init__(seed, ahead=False, rates=rates)
-        self.b = Stored(seed)
-
-    def graph(self) -> Graph:
-        value = self.stored(self.first())
-        for _ in range(self.random.randint(1, 4)):
-            value = self.stored(self.random.choice(self.image_layers())(value))
-        self.b.output(value)
-        return self.b.build()
-
-    def first(self) -> str:
-        x = self.stored(self.b.input("x", (1, ROWS, 6, 2)))
-        op = Conv((1, 1), ((1, 0), (1, 1)), (1, 1))
-        return self.b.node(op, [x, self.b.weight(2, 3, 2, 3), self.b.weight(3)])
-
-    def image_layers(self) -> list[Callable[[str], str]]:
-        steady = [self.conv2d, self.depthwise, self.pool2d, self.joined2d]
-        return [*steady, self.strided2d] if self.rates else steady
-
-    def joined2d(self, value: str) -> str:
-        """Both parts are stored before they are joined."""
-        *_, channels = self.shape(value)
-        op = Conv((1, 1), ((2, 0), (0, 0)), (1, 1))
-        other = self.b.node(op, [value, self.b.weight(3, 1, channels, 2)])
-        return self.b.node(Concat(3), [value, self.stored(other)])
-
-    def stored(self, value: str) -> str:
-        scale = self.b.constant("scale", np.array([0.03], np.float32))
-        zero = self.b.constant("zero", np.array([self.random.randint(-20, 20)], np.int8))
-        made = self.b.node(QuantizeLinear(), [value, scale, zero])
-        return self.b.node(DequantizeLinear(), [made, scale, zero])
 
 
 class FrameMaker(RowMaker):

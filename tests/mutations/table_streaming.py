@@ -7,9 +7,12 @@ from mutations.change import Change, rows
 _C = "generator/cannery"
 _F = f"{_C}/frontends"
 _STREAMS = "tests/frontends/test_streaming_windows.py"
+_STORED = "tests/frontends/test_streaming_integers.py"
 
 _stepper = rows(f"{_F}/streaming/stepper.py", _STREAMS)
 _past = rows(f"{_F}/streaming/past.py", _STREAMS)
+_integers = rows(f"{_F}/streaming/past.py", _STORED)
+_products = rows(f"{_F}/streaming/windows.py", _STORED)
 _attention = rows(f"{_F}/streaming/attention.py", "tests/frontends/test_streaming_attention.py")
 _counting = rows(f"{_F}/streaming/counting.py", "tests/frontends/test_streaming_attention.py")
 _resizing = rows(f"{_F}/streaming/resizing.py", "tests/frontends/test_streaming_attention.py")
@@ -54,10 +57,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _past(
         "what is before the first element is used",
-        "if stream.delay <= 0:\n            return value\n        assert stream.time is not None\n"
-        "        rank",
-        "if stream.delay <= 9:\n            return value\n        assert stream.time is not None\n"
-        "        rank",
+        "if stream.delay <= 0:\n            return value\n        stored",
+        "if stream.delay <= 9:\n            return value\n        stored",
     ),
     _past(
         "last steps of what ends before the input are those of another",
@@ -89,10 +90,25 @@ CHANGES: tuple[Change, ...] = (
         "key = (value, fill)\n        most",
         "key = (value, 0.0)\n        most",
     ),
-    _past(
+    _integers(
         "zero is the integer 0 in the past of bytes",
-        "return (node, float(zero.reshape(-1)[0])) if fill == 0 else None",
-        "return (node, 0.0) if fill == 0 else None",
+        "return tuple(map(float, found)) if exact.all() else None",
+        "return (0.0,) * len(found)",
+    ),
+    _integers(
+        "padding of integers is that of floats",
+        "integers = replace(stream, lead=tuple(lead))",
+        "integers = stream",
+    ),
+    _integers(
+        "integers of another scale count as the same",
+        "return replace(node, op=Identity(), inputs=(stored.value,)) if same else node",
+        "return replace(node, op=Identity(), inputs=(stored.value,))",
+    ),
+    _products(
+        "convolutions of integers are padded with 0",
+        "return float(zero.item())",
+        "return 0.0",
     ),
     _attention(
         "queries attend to keys from before the first step",

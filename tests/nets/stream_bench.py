@@ -31,6 +31,9 @@ UNUSED = ("_selftest.c", "_static.c")
 #: Steps of a call. All divide the sequence; strides allow some of them.
 BLOCKS = (1, 2, 3, 4, 6, 12, 24)
 
+#: Of an image, rows are time, also where its columns could be and would need no later ones.
+TIME = {"x": 1}
+
 #: Schedules whose ids begin so are preferred, by turns: what is chosen otherwise, and what is not.
 PREFER = ("", "conv.", "", "chains.", "concat.")
 
@@ -74,17 +77,18 @@ def make_stream(name: str, whole: Graph, seed: int) -> Stream:
 def _in_sizes(whole: Graph, blocks: Sequence[int]) -> dict[int, Graph]:
     """Networks with one state for calls of these sizes, or of one if there are none."""
     try:
-        return {block: to_streaming(whole, block, AUTO, blocks) for block in blocks}
+        return {block: to_streaming(whole, block, AUTO, blocks, TIME) for block in blocks}
     except OptionError as error:
         assert "one size" in str(error), error
-        return {blocks[0]: to_streaming(whole, blocks[0], AUTO)}
+        return {blocks[0]: to_streaming(whole, blocks[0], AUTO, (), TIME)}
 
 
 def _sizes(whole: Graph, random: Random) -> tuple[int, ...]:
     """One, for which strides may take several calls, or some that the strides allow."""
     if random.random() < 0.4:
         return (random.choice(BLOCKS),)
-    found = [block for block in BLOCKS if _outputs_each(to_streaming(whole, block, AUTO))]
+    each = {block: to_streaming(whole, block, AUTO, (), TIME) for block in BLOCKS}
+    found = [block for block, graph in each.items() if _outputs_each(graph)]
     found = found or [BLOCKS[-1]]
     return tuple(sorted(random.sample(found, min(len(found), random.randint(1, 3)))))
 

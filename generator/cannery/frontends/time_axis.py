@@ -18,6 +18,8 @@ from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.fixed_point.average_pool import FixedAveragePool
+from cannery.ops.fixed_point.softmax import FixedSoftmax
 from cannery.ops.indexing.gather import Gather
 from cannery.ops.indexing.masks import ReverseSequence
 from cannery.ops.matmul.op import MatMul
@@ -30,6 +32,9 @@ from cannery.ops.normalization.op import (
 )
 from cannery.ops.ordering.cumulative import CumProd, CumSum
 from cannery.ops.ordering.extremes import ArgMax, ArgMin, Hardmax, TopK
+from cannery.ops.quantize.products import ConvInteger, MatMulInteger
+from cannery.ops.quantized.elementwise import ByteTable
+from cannery.ops.quantized.max_pool import QuantizedMaxPool
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.reduce.op import Reduction
 from cannery.ops.resize.op import Resize
@@ -132,6 +137,15 @@ def _matmul(use: Use) -> tuple[int, Op]:
     return time, op
 
 
+def _matmul_of_integers(use: Use) -> tuple[int, Op]:
+    """The same for products whose second factor is a matrix."""
+    second = use.inputs[1]
+    assert second is not None
+    if second.rank > 2 or any(t is not None for t in use.times[1:]):
+        raise UnsupportedError("it multiplies each step with other weights")
+    return _off(use, use.output.rank - 1)
+
+
 def _reduction(use: Use) -> tuple[int, Op]:
     axis, op = _off(use, *use.op.axes)
     gone = 0 if use.op.keepdims else sum(a < axis for a in use.op.axes)
@@ -222,11 +236,17 @@ _RULES: Mapping[Any, Callable[[Use], tuple[int, Op]]] = {
     Pad: _pad,
     Concat: _concat,
     MatMul: _matmul,
+    MatMulInteger: _matmul_of_integers,
     Conv: _conv,
+    ConvInteger: _conv,
     ConvTranspose: _image,
     MaxPool: _image,
     AveragePool: _image,
+    QuantizedMaxPool: _image,
+    FixedAveragePool: _image,
     Resize: _image,
+    ByteTable: _off,
+    FixedSoftmax: lambda u: _off(u, u.output.rank - 1),
     Softmax: lambda u: _off(u, u.op.axis),
     LogSoftmax: lambda u: _off(u, u.op.axis),
     BatchNormalization: lambda u: _off(u, u.op.axis),

@@ -16,7 +16,7 @@ from cannery.passes.fold_scale_shift import fold_scale_shift
 from cannery.passes.fuse_activations import fuse_activations, fuse_erf
 from cannery.passes.fuse_attention import fuse_attention
 from cannery.passes.fuse_layer_norm import fuse_layer_norm
-from cannery.passes.lift_1d import lift_1d
+from cannery.passes.lift_1d import lift_1d, lift_quantised
 from cannery.passes.lower_batch_norm import lower_batch_norm
 from cannery.passes.nest_concats import nest_concats
 from cannery.passes.order_channels import order_channels
@@ -37,6 +37,7 @@ from cannery.passes.whole_first import whole_first
 #: (name, pass), in order.
 PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("eliminate_dead", eliminate_dead),
+    ("lift_quantised", lift_quantised),
     ("quantised_values", quantised_values),
     ("quantised_layers", quantised_layers),
     ("fold_constants", fold_constants),

@@ -15,12 +15,17 @@ from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Reshape, Slice
+from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
+from cannery.ops.quantize.products import ConvInteger
 from cannery.ops.resize.op import Resize
+
+#: Operators on single elements, with numbers for all or for each channel.
+_ELEMENTWISE = (Elementwise, QuantizeLinear, DequantizeLinear, Requantize)
 
 
 def _lifted(op: Op) -> Op | None:
     """The operator with a spatial dimension of extent 1 put first; None unless it has just one."""
-    if isinstance(op, Conv) and len(op.strides) == 1:
+    if isinstance(op, Conv | ConvInteger) and len(op.strides) == 1:
         return replace(
             op, strides=(1, *op.strides), pads=((0, 0), *op.pads), dilations=(1, *op.dilations)
         )
@@ -41,6 +46,16 @@ def _lifted(op: Op) -> Op | None:
 
 def _insert_one(type_: TensorType, at: int) -> tuple[int, ...]:
     return (*type_.shape[:at], 1, *type_.shape[at:])
+
+
+def lift_quantised(graph: Graph) -> Graph:
+    """The same, early, where values are stored as integers: integer layers are two-dimensional."""
+    stored = any(
+        isinstance(node.op, ConvInteger)
+        or (isinstance(node.op, DequantizeLinear) and node.inputs[0] not in graph.constants)
+        for node in graph.nodes
+    )
+    return lift_1d(graph) if stored else graph
 
 
 def lift_1d(graph: Graph) -> Graph:
@@ -75,11 +90,12 @@ class _Lift:
         before: list[Node] = []
         if len(inputs) > 1 and inputs[1]:
             weight = inputs[1]
-            shape = _insert_one(rewriter.types[weight], 0)
+            type_ = rewriter.types[weight]
+            shape = _insert_one(type_, 0)
             if weight in rewriter.constants:
                 inputs[1] = rewriter.constant(weight, rewriter.constants[weight].reshape(shape))
             else:
-                inputs[1] = rewriter.value(f"{weight}/2d", TensorType(shape))
+                inputs[1] = rewriter.value(f"{weight}/2d", TensorType(shape, type_.dtype))
                 before.append(
                     Node(Reshape(shape), f"{node.name}/weight_2d", (weight,), (inputs[1],))
                 )
@@ -98,10 +114,11 @@ class _Lift:
     def follows(self, node: Node) -> bool:
         """Whether a node is elementwise, on lifted values and per-channel factors."""
         types, known = self.rewriter.types, set(node.inputs) & set(self.wide)
-        if not isinstance(node.op, Elementwise) or len(node.outputs) != 1 or not known:
+        if not isinstance(node.op, _ELEMENTWISE) or len(node.outputs) != 1 or not known:
             return False
         constants = [self.rewriter.constants.get(v) for v in node.inputs if v not in known]
-        return all(types[v] == types[node.output] for v in known) and all(
+        shape = types[node.output].shape
+        return all(types[v].shape == shape for v in known) and all(
             c is not None and c.size == (c.shape[-1] if c.ndim else 1) for c in constants
         )
 

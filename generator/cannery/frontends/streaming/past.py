@@ -17,14 +17,27 @@ from cannery.ir.tensor import DType, TensorType
 from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise import Add, Min, Mul
 from cannery.ops.logic.compare import Less, Where
-from cannery.ops.movement.op import Slice
-from cannery.ops.quantize.linear import DequantizeLinear
+from cannery.ops.movement.op import Cast, Identity, Reshape, Slice, Transpose
+from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, quantised
+from cannery.ops.quantized.arithmetic import BYTES
 
 #: Where the clock stops: no delay is as long.
 LATEST = 2.0**20
 
 #: Whose elements of the past, and what lies before the first one.
 Key = tuple[str, float]
+
+#: What moves integers as it moves floats.
+_MOVES = (Identity, Reshape, Slice, Transpose)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Integers of which `node` makes floats, and what some floats are among them."""
+
+    value: str
+    node: Node
+    numbers: Sequence[float]
 
 
 @dataclass
@@ -56,6 +69,8 @@ class Builder:
 
     def add(self, node: Node) -> None:
         """Append a node whose outputs have their names."""
+        if isinstance(node.op, QuantizeLinear):
+            node = self._unchanged(node)
         types = node.op.infer(*(self.types[v] if v else None for v in node.inputs))
         self.types.update(zip(node.outputs, types, strict=True))
         self.nodes.append(node)
@@ -107,9 +122,14 @@ class Builder:
     def rename(self, value: str) -> str:
         """Another name for a value that is computed already; its own becomes free."""
         new = self.fresh(f"{value}/early")
-        self.nodes = [n.renamed(lambda v: new if v == value else v) for n in self.nodes]
+
+        def named(name: str) -> str:
+            return new if name == value else name
+
+        self.nodes = [n.renamed(named) for n in self.nodes]
         self.types[new] = self.types.pop(value)
-        self._windows = {(new if v == value else v, f): w for (v, f), w in self._windows.items()}
+        self._windows = {(named(v), f): w for (v, f), w in self._windows.items()}
+        self._producers = {v: node for node in self.nodes for v in node.outputs}
         return new
 
     def lifted(self, value: str, stream: Stream, times: int) -> tuple[str, Stream]:
@@ -131,14 +151,12 @@ class Builder:
         A negative reach leaves out as many of the call's own.
         """
         assert stream.time is not None
-        stored = self._stored(value, stream, fill)
-        if stored and max(self.reaches.get((stored[0].inputs[0], stored[1]), 0), reach) > 0:
-            node, integers = stored
-            found = self.past(node.inputs[0], stream, reach, integers)
-            key_ = ("floats", found, value)
-            return self._once(
-                key_, lambda: self.op(node.op, f"{value}/floats", found, *node.inputs[1:])
-            )
+        stored = self._stored(value, (fill, *stream.lead))
+        if stored and max(self.reaches.get((stored.value, stored.numbers[0]), 0), reach) > 0:
+            first, *lead = stored.numbers
+            integers = replace(stream, lead=tuple(lead))
+            found = self.past(stored.value, integers, reach, first)
+            return self._floats(stored, found, value)
         key = (value, fill)
         most = max(self.reaches.get(key, 0), reach)
         if most <= 0:
@@ -167,17 +185,61 @@ class Builder:
         found = self.cut(found, source.time, 0, min(window.length(count), reach + source.count))
         return found, replace(source, count=count, delay=window.delay(source.delay), lead=())
 
-    def _stored(self, value: str, stream: Stream, fill: float) -> tuple[Node, float] | None:
-        """What makes floats of integers, and the integer for `fill`: then the past is of bytes."""
-        node = self._producers.get(value)
-        if node is None or not isinstance(node.op, DequantizeLinear) or stream.lead:
+    def _stored(self, value: str, numbers: Sequence[float]) -> _Stored | None:
+        """The integers that a value is made of, if these numbers are such, too: then its past is of
+        bytes.
+        """
+        node, moves = self._producers.get(value), list[Node]()
+        while node is not None and isinstance(node.op, _MOVES):
+            moves.append(node)
+            node = self._producers.get(node.inputs[0])
+        found = _as_integers(numbers, *self._scale(node)) if node else None
+        if node is None or found is None:
             return None
+        integers = node.inputs[0]
+        for move in reversed(moves):
+            integers = self._moved(move, integers)
+        return _Stored(integers, node, found)
+
+    def _unchanged(self, node: Node) -> Node:
+        """What makes integers of floats; as it is, unless these are made of the same integers."""
+        stored = self._stored(node.inputs[0], ())
+        if stored is None:
+            return node
+        same = all(
+            a is not None and b is not None and a.dtype == b.dtype and a.size == b.size == 1
+            and a.item() == b.item()
+            for a, b in zip(self._scale(stored.node), self._parameters(node), strict=True)
+        )  # fmt: skip
+        return replace(node, op=Identity(), inputs=(stored.value,)) if same else node
+
+    def _scale(self, node: Node) -> tuple[Array | None, Array | None]:
+        """By which scale and zero point a node makes numbers of integers, where they are
+        constant.
+        """
+        if isinstance(node.op, DequantizeLinear):
+            return self._parameters(node)
+        wide = (DType.FLOAT32, DType.INT32)
+        if isinstance(node.op, Cast) and node.op.to in wide:
+            source = self.types[node.inputs[0]].dtype
+            if source in BYTES:
+                return np.ones(1, np.float32), np.zeros(1, source.numpy)
+        return None, None
+
+    def _parameters(self, node: Node) -> tuple[Array | None, Array | None]:
         scale, zero = (self.graph.constants.get(v) for v in node.inputs[1:])
-        if scale is None or zero is None or scale.size != 1:
-            return None
-        if fill == -np.inf:  # never the largest
-            return node, float(np.iinfo(zero.dtype.name).min)
-        return (node, float(zero.reshape(-1)[0])) if fill == 0 else None
+        return scale, zero
+
+    def _moved(self, move: Node, integers: str) -> str:
+        """What a node that moves floats makes of the integers that they are made of."""
+        name = f"{move.output}/integers"
+        return self._once(("moved", move.output), lambda: self.op(move.op, name, integers))
+
+    def _floats(self, stored: _Stored, integers: str, value: str) -> str:
+        """Floats of integers that are some of those of `value`, or what stands for them."""
+        made, name = stored.node, f"{value}/floats"
+        key = ("floats", integers, value)
+        return self._once(key, lambda: self.op(made.op, name, integers, *made.inputs[1:]))
 
     def _window(self, value: str, stream: Stream, reach: int, fill: float) -> str:
         """The state, and the value after it; the next state is the end of both."""
@@ -250,6 +312,10 @@ class Builder:
         """The value with `fill` for elements before the first one, which do not exist."""
         if stream.delay <= 0:
             return value
+        stored = self._stored(value, (fill,))
+        if stored:
+            masked = self.masked(stored.value, stream, *stored.numbers)
+            return self._floats(stored, masked, value)
         assert stream.time is not None
         rank = self.types[value].rank
         shape = (stream.count, *[1] * (rank - stream.time - 1))
@@ -327,3 +393,18 @@ class Builder:
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
+
+
+def _as_integers(
+    numbers: Sequence[float], scale: Array | None, zero: Array | None
+) -> tuple[float, ...] | None:
+    """The integers that floats are made of by one scale; None unless all of them are. -inf, of
+    which only maxima are made, is the least one.
+    """
+    if scale is None or zero is None or scale.size != 1 or zero.size != 1:
+        return None
+    unit, zero = np.asarray(scale, np.float32).reshape(()), zero.reshape(())
+    wanted = np.asarray(numbers, np.float32)
+    found = quantised(wanted / unit, zero)
+    exact = (DequantizeLinear().value(found, unit, zero) == wanted) | (wanted == -np.inf)
+    return tuple(map(float, found)) if exact.all() else None

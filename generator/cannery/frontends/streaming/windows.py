@@ -25,7 +25,9 @@ from cannery.ops.elementwise import Add, Div
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Identity, Pad, Reshape, Slice
 from cannery.ops.ordering.cumulative import CumSum
+from cannery.ops.quantize.products import ConvInteger
 from cannery.ops.quantized.arithmetic import QuantizedOp
+from cannery.ops.quantized.max_pool import QuantizedMaxPool
 from cannery.ops.reduce.op import Reduction
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import LogSoftmax, Softmax
@@ -85,7 +87,7 @@ def _sliding(rule: Callable[[Builder, Node, Stream, int], Stream]) -> Rule:
 
     def slide(b: Builder, node: Node, source: Stream) -> Stream | None:
         k = _spatial(node, source)
-        if k is None or isinstance(node.op, QuantizedOp):  # there padding is not 0
+        if k is None:
             return None
         return _of_last(b, node, source) if _ends(b, node, source) else rule(b, node, source, k)
 
@@ -96,14 +98,26 @@ def _conv(b: Builder, node: Node, source: Stream, k: int) -> Stream:
     op: Any = node.op
     taps = b.types[node.inputs[1]].shape[k]
     window = Window(taps, op.strides[k], op.dilations[k], op.pads[k][0])
-    found, result = b.windowed(node.inputs[0], source, window, 0.0)
+    found, result = b.windowed(node.inputs[0], source, window, _zero(b, node))
     b.add(replace(node, op=_without_pads(op, k), inputs=(found, *node.inputs[1:])))
     return result
+
+
+def _zero(b: Builder, node: Node) -> float:
+    """What a convolution pads with."""
+    if not isinstance(node.op, ConvInteger):
+        return 0.0
+    zero = b.graph.constants.get(node.inputs[2])
+    if zero is None:
+        raise UnsupportedError("the zero point of its input is computed")
+    return float(zero.item())
 
 
 def _pool(b: Builder, node: Node, source: Stream, k: int) -> Stream:
     op: Any = node.op
     window = Window(op.kernel[k], op.strides[k], op.dilations[k], op.pads[k][0])
+    if isinstance(op, QuantizedOp):
+        return _pool_of_integers(b, node, source, k, window)
     fill = -np.inf if isinstance(op, MaxPool) else 0.0
     found, result = b.windowed(node.inputs[0], source, window, fill)
     inner = _without_pads(op, k)
@@ -123,6 +137,17 @@ def _pool(b: Builder, node: Node, source: Stream, k: int) -> Stream:
     share = b.op(shares, f"{node.name}/share", there)
     mean = b.op(replace(inner, count_include_pad=False), f"{node.name}/mean", found)
     b.add(Node(Div(), node.name, (mean, share), node.outputs))
+    return result
+
+
+def _pool_of_integers(b: Builder, node: Node, source: Stream, k: int, window: Window) -> Stream:
+    """Maxima, which padding never wins, or means of what is there."""
+    maxima = isinstance(node.op, QuantizedMaxPool)
+    if window.before > 0 and not maxima:
+        raise UnsupportedError("it is a mean of integers that leaves padding out")
+    fill = float(np.iinfo(b.types[node.inputs[0]].dtype.value).min) if maxima else 0.0
+    found, result = b.windowed(node.inputs[0], source, window, fill)
+    b.add(replace(node, op=_without_pads(node.op, k), inputs=(found,)))
     return result
 
 
@@ -288,6 +313,7 @@ def _cumulative(b: Builder, node: Node, source: Stream) -> Stream | None:
 #: By class, some of them abstract.
 _RULES: Mapping[type, Rule] = {
     Conv: _sliding(_conv),
+    ConvInteger: _sliding(_conv),
     ConvTranspose: _conv_transpose,
     WindowOp: _sliding(_pool),
     Resize: resize,
