@@ -315,6 +315,18 @@ static void check_shuffles_8(void)
     for (i = 0; i < 8; ++i) {
         expect_float("broadcast2", 8, i, v[i], p[3 + i % 2]);
     }
+    f32x8_store(v, f32x8_rotate1(f32x8_load(p + 3)));
+    for (i = 0; i < 8; ++i) {
+        expect_float("rotate1", 8, i, v[i], p[3 + i - i % 4 + (i + 1) % 4]);
+    }
+    f32x8_store(v, f32x8_rotate2(f32x8_load(p + 3)));
+    for (i = 0; i < 8; ++i) {
+        expect_float("rotate2", 8, i, v[i], p[3 + i - i % 4 + (i + 2) % 4]);
+    }
+    f32x8_store(v, f32x8_rotate3(f32x8_load(p + 3)));
+    for (i = 0; i < 8; ++i) {
+        expect_float("rotate3", 8, i, v[i], p[3 + i - i % 4 + (i + 3) % 4]);
+    }
     f32x4_store(v, f32x8_add_pairs(f32x8_load(p + 5)));
     for (i = 0; i < 4; ++i) {
         expect_float("add_pairs", 8, i, v[i], p[5 + 2 * i] + p[6 + 2 * i]);
@@ -354,6 +366,18 @@ static void check_shuffles_16(void)
     f32x16_store(v, f32x16_broadcast2(p + 3));
     for (i = 0; i < 16; ++i) {
         expect_float("broadcast2", 16, i, v[i], p[3 + i % 2]);
+    }
+    f32x16_store(v, f32x16_rotate1(f32x16_load(p + 3)));
+    for (i = 0; i < 16; ++i) {
+        expect_float("rotate1", 16, i, v[i], p[3 + i - i % 4 + (i + 1) % 4]);
+    }
+    f32x16_store(v, f32x16_rotate2(f32x16_load(p + 3)));
+    for (i = 0; i < 16; ++i) {
+        expect_float("rotate2", 16, i, v[i], p[3 + i - i % 4 + (i + 2) % 4]);
+    }
+    f32x16_store(v, f32x16_rotate3(f32x16_load(p + 3)));
+    for (i = 0; i < 16; ++i) {
+        expect_float("rotate3", 16, i, v[i], p[3 + i - i % 4 + (i + 3) % 4]);
     }
     for (i = 0; i < 16; ++i) {
         lanes[i] = 7 * i % 32;

@@ -422,6 +422,24 @@ CANNERY_MOVED(lane3, 3, 3, 3, 3)
 #undef CANNERY_MOVED
 #endif
 
+#if CANNERY_LANES > 4
+#if CANNERY_LANES == 8
+#define CANNERY_MOVED(word, a0, a1, a2, a3)                                                        \
+    CANNERY_WORD1(f32x8, f32x8_##word, f32x8,                                                      \
+                  CANNERY_SHUFFLE(i32x8, a, a, a0, a1, a2, a3, a0 + 4, a1 + 4, a2 + 4, a3 + 4))
+#else
+#define CANNERY_MOVED(word, a0, a1, a2, a3)                                                        \
+    CANNERY_WORD1(f32x16, f32x16_##word, f32x16,                                                   \
+                  CANNERY_SHUFFLE(i32x16, a, a, a0, a1, a2, a3, a0 + 4, a1 + 4, a2 + 4, a3 + 4,    \
+                                  a0 + 8, a1 + 8, a2 + 8, a3 + 8, a0 + 12, a1 + 12, a2 + 12,       \
+                                  a3 + 12))
+#endif
+CANNERY_MOVED(rotate1, 1, 2, 3, 0)
+CANNERY_MOVED(rotate2, 2, 3, 0, 1)
+CANNERY_MOVED(rotate3, 3, 0, 1, 2)
+#undef CANNERY_MOVED
+#endif
+
 #if CANNERY_LANES == 4 && !defined(CANNERY_OWN_TRANSPOSE)
 CANNERY_INLINE void f32x4_transpose4(f32x4 *a, f32x4 *b, f32x4 *c, f32x4 *d)
 {

@@ -111,6 +111,7 @@
  *   f32x8_lo, f32x8_hi -> f32x4; f32x8_join(lo, hi); f32x16 likewise of f32x8; i32x8_lo ...
  *   f32x8_broadcast4(p), f32x16_broadcast4(p)     v[i] = p[i % 4]
  *   f32x8_broadcast2(p), f32x16_broadcast2(p)     v[i] = p[i % 2]
+ *   f32x8_rotate1, 2, 3(v), f32x16_rotate1, 2, 3(v)     like f32x4_rotate1 in each four lanes
  *   f32x16_pick(a, b, I k)  v[i] = k[i] < 16 ? a[k[i]] : b[k[i] - 16]; 0 <= k[i] < 32
  *   f32x8_add_pairs(v) -> f32x4; f32x16 likewise to f32x8     v[2i] + v[2i+1]
  *   f32x8_transpose8(r)     r[0..7], rows become columns, in place

@@ -65,7 +65,7 @@ class ConvSingle(Schedule):
             for nr, split in gemm.SINGLE_ROW:
                 if nr * split < isa.registers:
                     tile = (lanes, min(nr, vectors), min(split, shape.ic))
-                    for way in gemm.broadcasts(isa, lanes, shape.ic, 1):
+                    for way in gemm.broadcasts(isa, lanes, shape.ic, 1, vectors=nr):
                         found += [Tunables(*tile, way, n) for n in _in_line(shape, nr, split)]
         return [as_params(t) for t in dict.fromkeys(found)]
 

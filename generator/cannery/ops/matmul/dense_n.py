@@ -53,6 +53,7 @@ class MatMulDenseN(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         p = products.sizes(graph, step)
         rows = products.row_count(graph, step)
+        a_k = 0 if p.transpose_a else 1
         found: list[Tunables] = []
         if joined.can_join(isa, p.n):
             found += [
@@ -65,7 +66,8 @@ class MatMulDenseN(Schedule):
             for mr, nr, split in _tiles(rows, isa):
                 tile = (lanes, min(mr, rows), min(nr, vectors), min(split, p.k))
                 orders = _orders(rows, vectors, mr, nr)
-                for broadcast in gemm.broadcasts(isa, lanes, p.k, 0 if p.transpose_a else 1):
+                single = min(nr, vectors) if rows == 1 else 0
+                for broadcast in gemm.broadcasts(isa, lanes, p.k, a_k, vectors=single):
                     one = Tunables(*tile, broadcast, "blocks", max(4, split))
                     found += [replace(one, outside=order) for order in orders]
                     if len(orders) > 1 and split == 1:

@@ -97,7 +97,7 @@ class RecurrentGates(Schedule):
         for lanes in gemm.widths(h, isa):
             vectors = -(-h // lanes)
             for nr, split in _tiles(isa, gates, vectors, h):
-                for broadcast in gemm.broadcasts(isa, lanes, h, 1):
+                for broadcast in gemm.broadcasts(isa, lanes, h, 1, vectors=nr):
                     tile = Tunables(lanes, nr, split, broadcast, max(4, split))
                     found += in_ways(tile, zigzag=large and vectors > nr, both=op.directions > 1)
         return found

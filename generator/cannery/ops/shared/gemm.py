@@ -44,6 +44,9 @@ SLIDING_VECTORS = (3, 4, 5, 6)
 #: With fewer inputs, loads and the shuffles at the end take longer than rotating.
 LEAST_SLIDING = 12
 
+#: With more vectors of more than four lanes, inputs of a single row are loaded, not rotated.
+ROTATED_VECTORS = 4
+
 #: Tiles of a single row: (NR vectors, sets of accumulators).
 SINGLE_ROW = (
     (1, 8), (1, 4), (2, 2), (2, 4), (3, 1), (3, 4), (4, 1), (4, 2), (4, 4), (6, 1), (6, 2), (8, 1),
@@ -104,8 +107,8 @@ class Gemm:
 
     `a_row`, `a_k` and `b_k` are strides in elements; b_k == 0: packed blocks. `split` sets of
     accumulators take turns over k and are added at the end, to hide latency. `broadcast`: set1
-    (from memory), rotate (four k loaded once and rotated, B stored in rotated order: Thielke &
-    Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3), slide (four from each
+    (from memory), rotate (four k loaded once and rotated, in each quarter of wider vectors; B
+    stored in rotated order: Thielke & Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq. 3), slide (four from each
     k on, see `conv.direct_oc`) or lane (NEON). `ahead`: how many bytes after each load of packed B
     are prefetched (0: none), with `near` to the first-level cache. `streams`: see `pack_blocks`.
     `aside`: after how many passes sums are put aside, see `sums` (0: never). `once` keeps compilers
@@ -252,10 +255,15 @@ def widths(columns: int, isa: Isa) -> list[int]:
     return found[-2:][::-1] if found[-1] > 4 else found[-1:]
 
 
-def broadcasts(isa: Isa, lanes: int, k: int, a_k: int) -> list[str]:
-    """The ways in which rows of A can reach all lanes."""
+def broadcasts(isa: Isa, lanes: int, k: int, a_k: int, *, vectors: int = 0) -> list[str]:
+    """The ways in which rows of A can reach all lanes.
+
+    Vectors of more than four lanes rotate only in a tile of a single row with few `vectors` (0: it
+    has several rows): there, loads of inputs are a large part of all loads.
+    """
     found = ["set1"]
-    if lanes == 4 and k >= 4 and a_k == 1:
+    wide = 0 < vectors <= ROTATED_VECTORS and lanes > 4 and isa.family == "x86"
+    if k >= 4 and a_k == 1 and (lanes == 4 or wide):
         found += ["rotate"] if isa.has("rotate") else []
         found += ["lane"] if isa.has("lane_fma") else []
     return found
