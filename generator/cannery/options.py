@@ -412,11 +412,6 @@ def _check_streaming(options: Options, given: Collection[str]) -> None:
                 "the network computes whole sequences",
                 where="--" + name.replace("_", "-"), cure="add --streaming",
             )  # fmt: skip
-    if len(options.block) > 1 and options.quantize:
-        raise OptionError(
-            "calls of each size would have scales of their own, and one state has one scale",
-            where="--quantize", cure="give one --block, or a model that is quantised already",
-        )  # fmt: skip
     if len(options.block) > 1 and options.tuning and options.tuning.suffix == ".json":
         raise OptionError(
             "calls of each size have a record of their own", where="--tuning",

@@ -17,6 +17,7 @@ from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
 from cannery.emit.making import make_source
 from cannery.emit.source import Source
+from cannery.errors import OptionError
 from cannery.frontends import ImportOptions, load_graph
 from cannery.frontends.lengths import to_variable_length, with_times
 from cannery.frontends.peepholes import add_peepholes
@@ -91,7 +92,7 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
 
         graph = quantize(
             graph, options.quantize, options.calibration, options.max_loss,
-            raw=options.io_type == "raw", ranges=options.ranges,
+            raw=options.io_type == "raw", ranges=_ranges(options),
         )  # fmt: skip
         if dump:
             dump("quantize", format_graph(graph, weights=True))
@@ -105,6 +106,20 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
 
         require_same_everywhere(graph)
     return graph
+
+
+def _ranges(options: Options) -> tuple[tuple[int, float], ...] | None:
+    """The ranges that are known before samples are looked at.
+
+    Calls of all sizes read the same state, so they have the ranges of the smallest.
+    """
+    smallest = min(options.block)
+    if options.ranges is not None or options.block[0] == smallest:
+        return options.ranges
+    order = (smallest, *(size for size in options.block if size != smallest))
+    found = import_graph(replace(options, block=order)).quantization
+    assert found is not None
+    return found.ranges
 
 
 def judge_graph(options: Options) -> Graph:
@@ -257,6 +272,8 @@ def compile_graph(graph: Graph, options: Options, dump: Dump | None = None) -> C
 def compile_graphs(blocks: Sequence[tuple[Graph, Options]], dump: Dump | None = None) -> Compiled:
     """The same for the graphs of all blocks, with the options of each."""
     graph, options = blocks[0]
+    for other, _ in blocks[1:]:
+        _check_state(graph, other)
     targets = _targets(options)
     planned, records = [], []
     for target in targets:
@@ -280,6 +297,17 @@ def compile_graphs(blocks: Sequence[tuple[Graph, Options]], dump: Dump | None = 
     )
     named = [options.class_names] if options.class_names else []
     return Compiled(files, (options.model, *graph.files, *records, *named), parts[0])
+
+
+def _check_state(graph: Graph, other: Graph) -> None:
+    """Raise OptionError unless calls of both networks read what the other's calls leave."""
+    first, found = ([(s, g.types[s.input]) for s in g.states] for g in (graph, other))
+    if first != found:
+        raise OptionError(
+            f"calls of {other.steps_of_call} steps keep another state than those of "
+            f"{graph.steps_of_call}",
+            where="--quantize", cure="give one --block",
+        )  # fmt: skip
 
 
 def _plan(

@@ -317,12 +317,6 @@ def test_what_is_shown_is_of_one_block(name: str) -> None:
         make_options(Path("net.h5"), {"streaming": True, "block": ("1", "2"), name: True})
 
 
-def test_scales_are_of_one_block() -> None:
-    given = {"streaming": True, "block": ("1", "2"), "quantize": "int8", "calibration": "c.npz"}
-    with pytest.raises(OptionError, match=r"--quantize: .*give one --block"):
-        make_options(Path("net.h5"), given)
-
-
 def test_blocks_read_the_same_file_of_weights(tmp_path: Path) -> None:
     file = write_h5(tmp_path / "net.h5", causal(STEPS))
     weights = tmp_path / "net.weights"

@@ -37,6 +37,8 @@ _calibration = rows(
     f"{_T}/test_quantize.py::test_states_are_those_of_a_sequence_if_the_samples_have_none",
     f"{_T}/test_interface.py::test_bad_samples",
 )
+_pasts = rows(f"{_Q}/pasts.py", f"{_T}/test_pasts.py")
+_blocks = rows("generator/cannery/pipeline.py", f"{_T}/test_pasts.py")
 _raw = rows(f"{_Q}/raw.py", *_INTERFACE)
 _recurrent = rows(f"{_Q}/recurrent.py", *_LOSS, f"{_T}/test_recurrent.py::test_what_is_lost")
 _rewrite = rows(f"{_Q}/rewrite.py", *_LOSS, *_INTERFACE)
@@ -117,6 +119,22 @@ CHANGES: tuple[Change, ...] = (
         "_in_range(np.abs(array).max())",
         "_in_range(array.max())",
         "tests/quantization/test_calibration.py",
+    ),
+    _calibration(
+        "states that change seldom change in each call",
+        "state |= next_state(graph, state, values, number)",
+        "state |= {s.input: values[s.output].astype(np.float32) for s in graph.states}",
+        "tests/quantization/test_pasts.py",
+    ),
+    _pasts(
+        "the first past is not quantised",
+        "initial = quantised.op.reference(first, factor)[0] if state.initial else first",
+        "initial = first",
+    ),
+    _blocks(
+        "each block has scales of its own",
+        "    return found.ranges\n",
+        "    return options.ranges\n",
     ),
     _raw(
         "the scale of an input is turned round",

@@ -314,7 +314,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     _sequences(
         "every step of a sequence begins with the first state",
-        "state |= {s.input: found[s.output].astype(state[s.input].dtype) for s in due}",
+        "state |= next_state(graph, state, found, number)",
         "state = first_state(graph)",
     ),
     _sequences(

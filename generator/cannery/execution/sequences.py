@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +51,15 @@ def first_state(graph: Graph) -> dict[str, RefArray]:
     return found
 
 
+def next_state(
+    graph: Graph, state: Mapping[str, RefArray], values: Mapping[str, RefArray], number: int
+) -> dict[str, RefArray]:
+    """The states that change after call `number`, counted from 1, which computed these values."""
+    periods = graph.calls.periods if graph.calls else {}
+    due = [s for s in graph.states if number % periods.get(s.output, 1) == 0]
+    return {s.input: values[s.output].astype(state[s.input].dtype) for s in due}
+
+
 def _with_states(graph: Graph, steps: Sequence[Sample]) -> Iterator[Sample]:
     state = first_state(graph)
     for number, step in enumerate(steps, 1):
@@ -58,9 +67,7 @@ def _with_states(graph: Graph, steps: Sequence[Sample]) -> Iterator[Sample]:
         yield sample
         with np.errstate(all="ignore"):
             found = evaluate(graph, sample)
-        periods = graph.calls.periods if graph.calls else {}
-        due = [s for s in graph.states if number % periods.get(s.output, 1) == 0]
-        state |= {s.input: found[s.output].astype(state[s.input].dtype) for s in due}
+        state |= next_state(graph, state, found, number)
 
 
 def _steps(

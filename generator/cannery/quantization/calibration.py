@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from cannery.errors import OptionError, warn
-from cannery.execution.sequences import first_state, input_steps
+from cannery.execution.sequences import first_state, input_steps, next_state
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.graph import Graph
 from cannery.ir.numeric import f32
 from cannery.ir.registry import RefArray
+from cannery.quantization.flow import pasts_of
 
 #: The option that names the file.
 OPTION = "--calibration"
@@ -70,15 +71,17 @@ def observe(graph: Graph, file: Path) -> Observed:
     largest: dict[str, float] = {}
     squares: dict[str, list[float]] = {}
     samples, outputs = [], []
-    state = first_state(graph)
-    for step in given:
+    state, pasts = first_state(graph), pasts_of(graph)
+    for number, step in enumerate(given, 1):
         sample = {**state, **step}
         samples.append(sample)
         with np.errstate(all="ignore"):
             values = evaluate_all(graph, sample)
-        state = {s.input: values[s.output].astype(state[s.input].dtype) for s in graph.states}
+        state |= next_state(graph, state, values, number)
         outputs.append({name: values[name] for name in graph.outputs})
-        for name, array in values.items():
+        for name, value in values.items():
+            # What lies before the first step and never is a maximum, integers hold in their way.
+            array = value[value != -inf] if name in pasts else value
             if array.dtype.kind == "f" and array.size and name not in graph.constants:
                 largest[name] = max(largest.get(name, 0.0), _in_range(np.abs(array).max()))
                 squares.setdefault(name, []).append(float(np.square(array).mean()))

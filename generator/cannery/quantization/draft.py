@@ -96,6 +96,8 @@ class Draft:
             value = source
         if value in self.integers or (self.flow.raw and value in self.graph.inputs):
             return True
+        if value in self.flow.pasts and value in self.graph.inputs:
+            return self.flow.only_integers(value)
         node = self.graph.producer(value)
         return node is not None and self.flow.is_joint(value) and any(map(self.exists, node.inputs))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from cannery.ir.graph import Graph, Node
 from cannery.ir.registry import Op
 from cannery.ops.concat.op import Concat
+from cannery.ops.concat.past import past_window
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
@@ -38,18 +39,26 @@ def on_integers(op: Op) -> Op | None:
     return op if isinstance(op, MOVES) else None
 
 
+def pasts_of(graph: Graph) -> frozenset[str]:
+    """The inputs and outputs that are the past of a value."""
+    found = (state for state in graph.states if past_window(graph, state))
+    return frozenset(name for state in found for name in (state.input, state.output))
+
+
 @dataclass
 class Flow:
     """`layers`: first outputs of the nodes that read integers as their first input.
 
     `sums`: likewise of those that read integers if their result becomes integers, and that result.
     `raw`: inputs are quantised before they are moved, and outputs are floats made of integers.
+    `pasts`: so are these inputs and outputs, which are the past of a value, now and after a call.
     """
 
     graph: Graph
     layers: Collection[str]
     sums: Mapping[str, str]
     raw: bool = False
+    pasts: Collection[str] = ()
     _above: dict[str, str] = field(default_factory=dict)
     _members: dict[str, list[str]] = field(default_factory=dict)
     _joints: set[str] = field(default_factory=set)
@@ -144,7 +153,8 @@ class Flow:
 
     def _needs_floats(self, value: str) -> bool:
         """Whether anything except sums needs them."""
-        if value in self.graph.outputs and (not self.raw or self._parts(value)):
+        is_output = value in self.graph.outputs and value not in self.pasts
+        if is_output and (not self.raw or self._parts(value)):
             return True
         for node in self._others(value):
             layer = node.outputs[0] in self.layers and node.inputs[0] == value

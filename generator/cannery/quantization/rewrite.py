@@ -24,8 +24,9 @@ from cannery.quantization.dense import (
 )
 from cannery.quantization.draft import Draft
 from cannery.quantization.floats import float_layers
-from cannery.quantization.flow import Flow
+from cannery.quantization.flow import Flow, pasts_of
 from cannery.quantization.means import is_sum, mean_limit, rewrite_mean, rewrite_sum
+from cannery.quantization.pasts import rewrite_past
 from cannery.quantization.ranges import Ranges
 from cannery.quantization.recurrent import is_recurrent, rewrite_recurrent
 
@@ -58,6 +59,8 @@ def rewrite(graph: Graph, seen: Observed, dtype: DType, ranges: Ranges, *, raw: 
             rewrite_mean(draft, node)
         elif name in draft.flow.sums:
             rewrite_sum(draft, node)
+        elif name in draft.flow.pasts and draft.flow.only_integers(name):
+            rewrite_past(draft, node)
         elif _is_softmax(graph, node):
             draft.rewriter.update(node, op=QuantizedSoftmax())
     if raw:
@@ -81,7 +84,7 @@ def _draft(graph: Graph, seen: Observed, dtype: DType, ranges: Ranges, *, raw: b
             behind = activation_behind(graph, node)
             fused[name] = tuple(n for n in behind if isinstance(n.op, EXACT))
             sums[name] = (node, *fused[name])[-1].output
-    flow = Flow(graph, {*factors, *limits}, sums, raw)
+    flow = Flow(graph, {*factors, *limits}, sums, raw, pasts_of(graph))
     return Draft(graph, seen, dtype, flow, factors, limits, fused, ranges)
 
 

@@ -1,0 +1,167 @@
+"""Quantised networks step by step: integers are kept from call to call, of one scale in all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import cannery
+from cannery.errors import OptionError
+from cannery.frontends.streaming import AUTO, to_streaming
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
+from cannery.ops.average_pool.op import AveragePool
+from cannery.ops.concat.op import Concat
+from cannery.ops.conv.op import Conv
+from cannery.ops.elementwise import Add, Relu, Tanh
+from cannery.ops.max_pool.op import MaxPool
+from cannery.ops.movement.op import Pad
+from cannery.ops.softmax.op import Softmax
+from cannery.options import make_options
+from cannery.passes import run_passes
+from cannery.pipeline import compile_graphs, import_graph
+from cannery.quantization.quantize import quantize
+from emit.test_streaming import F, causal
+from frontends.causal_nets import in_calls
+from frontends.keras_files import write_h5
+from needs import need_program
+from ops.cases import Net
+
+Array = NDArray[Any]
+
+STEPS, BLOCKS = 96, (1, 4, 16)
+
+
+def conv(b: Net, x: str, channels: int, dilation: int = 1, before: int | None = None) -> str:
+    """A causal convolution of three steps."""
+    op = Conv((1,), ((2 * dilation if before is None else before, 0),), (dilation,))
+    return b.node(op, [x, b.weight(3, b.types[x].shape[-1], channels), b.weight(channels)])
+
+
+def tcn(b: Net, x: str) -> str:
+    """Convolutions, one after the other; the padding of one is not 0."""
+    for dilation in (1, 2, 4):
+        x = b.node(Relu(), [conv(b, x, 4, dilation)])
+    return conv(b, b.node(Pad(((0, 0), (2, 0), (0, 0)), 0.4), [x]), 3, before=0)
+
+
+def residual(b: Net, x: str) -> str:
+    """A value that a convolution reads and a sum, both as integers; maxima and means."""
+    x = conv(b, x, 4)
+    x = b.node(Add(), [x, conv(b, b.node(Relu(), [conv(b, x, 4, 2)]), 4)])
+    x = b.node(MaxPool((3,), (1,), ((2, 0),), (1,)), [x])
+    x = b.node(AveragePool((2,), (1,), ((1, 0),), (1,), count_include_pad=True), [conv(b, x, 4)])
+    return conv(b, b.node(Concat(2), [x, conv(b, x, 4)]), 2)
+
+
+NETS = {"tcn": tcn, "residual": residual}
+
+
+def calls(folder: Path, name: str, dtype: DType) -> dict[int, Graph]:
+    """The quantised network for calls of all sizes, with the scales of the first one."""
+    b = Net(4)
+    whole = b.graph(NETS[name](b, b.input("x", (1, STEPS, 3))))
+    x = np.random.default_rng(1).standard_normal((1, STEPS, 3)).astype(np.float32)
+    np.savez(folder / "samples.npz", x=x)
+    found: dict[int, Graph] = {}
+    for block in BLOCKS:
+        graph = run_passes(to_streaming(whole, block, AUTO, BLOCKS), integers=True)
+        facts = found[BLOCKS[0]].quantization if found else None
+        ranges = facts.ranges if facts else None
+        found[block] = quantize(graph, dtype, folder / "samples.npz", 0.1, ranges=ranges)
+    return found
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
+@pytest.mark.parametrize("name", NETS)
+def test_calls_of_all_sizes_have_the_same_bits(tmp_path: Path, name: str, dtype: DType) -> None:
+    graphs = calls(tmp_path, name, dtype)
+    kept = [[(s, g.types[s.input]) for s in g.states] for g in graphs.values()]
+    assert kept[0] == kept[1] == kept[2]
+    assert {type_.dtype for _, type_ in kept[0]} == {dtype}
+    x = np.random.default_rng(5).standard_normal((1, STEPS, 3)).astype(np.float32)
+    found = [
+        np.concatenate(in_calls(graphs, x, cuts)[0], 1)
+        for cuts in ([1] * STEPS, [4, 1, 16, 1, 1, 1] * 4, [16] * 6)
+    ]
+    assert found[0].any()
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_the_first_past_is_what_the_model_pads_with(tmp_path: Path) -> None:
+    graph = calls(tmp_path, "tcn", DType.INT8)[1]
+    last = graph.states[-1]
+    assert graph.types[last.input].shape == (1, 2, 4)
+    assert len(set(last.initial)) == 1 and last.initial[0] > 0
+    assert not any(state.initial for state in graph.states[:-1])
+
+
+def test_a_past_that_is_read_as_floats_stays(tmp_path: Path) -> None:
+    b = Net(4)
+    y = b.node(Softmax(2), [conv(b, b.input("x", (1, 8, 3)), 3)])
+    graph = b.graph(b.node(MaxPool((3,), (1,), ((2, 0),), (1,)), [y]))
+    x = np.random.default_rng(1).standard_normal((1, 8, 3)).astype(np.float32)
+    np.savez(tmp_path / "samples.npz", x=x)
+    made = run_passes(to_streaming(graph), integers=True)
+    made = quantize(made, DType.INT8, tmp_path / "samples.npz", 0.1)
+    assert [made.types[s.input].dtype for s in made.states] == [DType.INT8, DType.FLOAT32]
+
+
+def given(folder: Path, blocks: tuple[int, ...]) -> tuple[Path, dict[str, Any]]:
+    x = np.random.default_rng(1).standard_normal((1, STEPS, F)).astype(np.float32)
+    np.savez(folder / "samples.npz", x=x)
+    options = {"streaming": True, "quantize": "int8", "calibration": folder / "samples.npz"}
+    return write_h5(folder / "net.h5", causal(STEPS)), {**options, "block": blocks, "isa": "sse2"}
+
+
+@pytest.mark.parametrize("order", [BLOCKS, BLOCKS[::-1]])
+def test_libraries_with_blocks_have_the_scales_of_the_smallest(
+    tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    """As a library of that block alone."""
+    need_program("gcc")
+    file, options = given(tmp_path, order)
+    each = [import_graph(one) for one in make_options(file, options).each_block]
+    alone = import_graph(make_options(file, {**options, "block": 1}))
+    assert alone.quantization
+    assert {g.quantization.ranges for g in each if g.quantization} == {alone.quantization.ranges}
+    several, one = (cannery.load(file, **{**options, "block": b}) for b in (order, 1))
+    x = np.random.default_rng(2).standard_normal((1, 63, F)).astype(np.float32)
+    state, found, at = several.new_state(), [], 0
+    for size in (1, 16, 4, 1, 20, 16, 5):
+        found.append(several.step(state, x[:, at : at + size]))
+        at += size
+    state = one.new_state()
+    right = [one.step(state, x[:, k : k + 1]) for k in range(63)]
+    np.testing.assert_array_equal(np.concatenate(found, 1), np.concatenate(right, 1))
+
+
+def test_other_integers_in_calls_of_another_size_are_an_error(tmp_path: Path) -> None:
+    file, raw = given(tmp_path, (1, 4))
+    one, four = make_options(file, raw).each_block
+    floats = import_graph(replace(four, quantize=None, calibration=None))
+    with pytest.raises(OptionError, match=r"--quantize: calls of 4 steps keep another state"):
+        compile_graphs([(import_graph(one), one), (floats, four)])
+
+
+def test_states_that_change_seldom_are_calibrated_so(tmp_path: Path) -> None:
+    """Layers after a stride of 2 have the same ranges in calls of 1 as in calls of 2."""
+    b = Net(4)
+    x = b.node(Tanh(), [conv(b, b.input("x", (1, STEPS, 3)), 4)])
+    x = b.node(Conv((2,), ((2, 0),), (1,)), [x, b.weight(3, 4, 4)])
+    whole = b.graph(conv(b, x, 2))
+    x = np.random.default_rng(1).standard_normal((1, STEPS, 3)).astype(np.float32)
+    np.savez(tmp_path / "samples.npz", x=x)
+    found = []
+    for block in (1, 2):
+        graph = run_passes(to_streaming(whole, block), integers=True)
+        made = quantize(graph, DType.INT8, tmp_path / "samples.npz", 0.1)
+        assert made.quantization
+        found.append(sorted(made.quantization.ranges))
+    np.testing.assert_allclose(found[0][-1], found[1][-1], rtol=1e-6)
