@@ -31,7 +31,7 @@ Params = Mapping[str, int | str | bool]
 
 #: Networks with up to this many bytes of weights may stay in the first-level cache from run to run,
 #: and so may their code.
-FEW_WEIGHTS = 16 * 1024
+FEW_WEIGHTS = 24 * 1024
 
 #: The parameter that names an approximate form of the step's activations, see `Elementwise`.
 MATH = "math"

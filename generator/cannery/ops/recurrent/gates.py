@@ -122,6 +122,8 @@ class RecurrentGates(Schedule):
         if t.together:
             each -= 0.5 * waits
         size = 4.0 * op.cells * op.cells * op.gates * (2 if t.together else 1)
+        if steps == 1 and size > isa.core.caches.l1_bytes:
+            each = max(each, size / isa.core.caches.l2_rate)  # none is there from the last call
         read = max(size - KEPT_BYTES, 0.0) if t.zigzag else size
         far = reread_cycles(isa, size, 1) * read / size
         each += side_by_side(far, tails, t.nr * work)
