@@ -158,7 +158,7 @@ def test_rates() -> None:
     calls = to_streaming(graph, 4)
     assert calls.types[calls.outputs[0]].shape == (1, 2, 3)
     assert compare(graph, 4, 0) == STEPS // 2
-    with pytest.raises(OptionError, match=r"conv.*2 calls of 1 steps make one.*multiples of 2"):
+    with pytest.raises(OptionError, match=r"conv.*2 calls of 1 steps make one.*multiples of 4"):
         to_streaming(graph, 1, 0, (1, 4))
 
 
@@ -385,6 +385,21 @@ def test_an_axis_whose_steps_reach_the_output_is_time() -> None:
     x = b.node(Softmax(1), [b.input("x", (1, 4, STEPS))])
     found = to_streaming(b.graph(b.node(CumSum(2), [x])))
     assert found.types["x"].shape == (1, 4, 1)
+
+
+def test_errors_name_the_axis_that_was_time() -> None:
+    """As the model counts axes; not if it is known."""
+    turned = node(Slice((0, STEPS - 1, 0), (1, -1, 3), (1, -1, 1)))
+    graph = network(chain(conv(2, 0), turned))
+    with pytest.raises(UnsupportedError, match="turns time around, with axis 1 of 'x' as time "):
+        to_streaming(graph)
+    first = replace(graph, channels_first=frozenset({"x"}))
+    with pytest.raises(UnsupportedError, match="turns time around, with axis 2 of 'x' as time "):
+        to_streaming(first)
+    with pytest.raises(UnsupportedError, match=r"turns time around \("):
+        to_streaming(graph, time_axis={"x": 1})
+    with pytest.raises(OptionError, match="looks ahead, by 1, with axis 1 of 'x' as time"):
+        to_streaming(network(conv(1, 1)))
 
 
 def test_a_note_says_which_axis_is_time() -> None:

@@ -10,6 +10,7 @@ _STREAMS = "tests/frontends/test_streaming_windows.py"
 _STORED = "tests/frontends/test_streaming_integers.py"
 
 _stepper = rows(f"{_F}/streaming/stepper.py", _STREAMS)
+_lengths = rows(f"{_F}/lengths.py", _STREAMS)
 _past = rows(f"{_F}/streaming/past.py", _STREAMS)
 _integers = rows(f"{_F}/streaming/past.py", _STORED)
 _products = rows(f"{_F}/streaming/windows.py", _STORED)
@@ -69,6 +70,16 @@ CHANGES: tuple[Change, ...] = (
         "what begins later than the input is late",
         "return max(0, int(length - known))",
         "return max(stream.delay, 0)",
+    ),
+    _lengths(
+        "errors name the axis of the last attempt",
+        "nearest, most, failed = error, done, times",
+        "nearest, most = error, done",
+    ),
+    _stepper(
+        "the size that is named makes whole elements of one layer",
+        'error.cure = f"give multiples of {_whole_steps(graph, times)}, or one size"',
+        'error.cure = "give multiples of 2, or one size"',
     ),
     _voices(
         "constants for each step meet sequences",

@@ -11,6 +11,7 @@ from typing import TypeVar
 from cannery.errors import CanneryError, OptionError, UnsupportedError
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step
 from cannery.ir.graph import Graph, Length
+from cannery.ir.orders import model_axis
 from cannery.ops.recurrent.base import Recurrent
 
 #: More inputs than this many combinations of their axes are not tried.
@@ -45,31 +46,45 @@ class StuckError(UnsupportedError):
 
 
 def first_that_works(
-    guesses: Iterable[dict[str, Time]], attempt: Callable[[dict[str, Time]], _T], cure: str,
-    rank: Callable[[_T], int] = lambda found: 0,
+    graph: Graph, guesses: Iterable[dict[str, Time]], attempt: Callable[[dict[str, Time]], _T],
+    cure: str, rank: Callable[[_T], int] = lambda found: 0,
 ) -> _T:  # fmt: skip
     """`attempt` with the times of the inputs, the likeliest first; of what works, the least `rank`.
 
-    Raises the error of the attempt that came furthest, the first of them, with `cure`.
+    Raises the error of the attempt that came furthest, the first of them, with `cure`; it names the
+    axes that were time if there were other attempts.
     """
     nearest: CanneryError = UnsupportedError("no axis of its inputs can be time", where="time")
-    most, best = -1.0, None
+    most, best, failed, tried = -1.0, None, dict[str, Time](), 0
     for times in guesses:
+        tried += 1
         try:
             found = attempt(times)
         except (UnsupportedError, AheadError) as error:
             stuck = error.done if isinstance(error, StuckError) else 0
             done = inf if isinstance(error, AheadError) else stuck
             if done > most:
-                nearest, most = error, done
+                nearest, most, failed = error, done, times
             continue
         if not rank(found):
             return found
         best = min(best or (rank(found), found), (rank(found), found), key=lambda b: b[0])
     if best:
         return best[1]
+    if tried > 1 and most > 0:
+        nearest.what += _where_time_is(graph, failed)
     nearest.cure = nearest.cure or cure
     raise nearest
+
+
+def _where_time_is(graph: Graph, times: Mapping[str, Time]) -> str:
+    """The axes of the inputs, as the model counts them."""
+    found = [
+        f"axis {model_axis(graph, value, time)} of {value!r}"
+        for value, time in times.items()
+        if time is not None
+    ]
+    return f", with {' and '.join(found)} as time" if found else ""
 
 
 def guesses(
@@ -113,7 +128,7 @@ def to_variable_length(graph: Graph) -> Graph:
         )  # fmt: skip
     cure = "without --variable-length sequences have a fixed length"
     known = guesses(graph, steps_as_axes(steps))
-    times = first_that_works(known, lambda inputs: _times(graph, steps, inputs), cure)
+    times = first_that_works(graph, known, lambda inputs: _times(graph, steps, inputs), cure)
     return replace(graph, length=Length(steps, times))
 
 

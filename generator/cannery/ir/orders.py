@@ -25,6 +25,13 @@ def graph_axis(graph: Graph, value: str, axis: int) -> int:
     return len(graph.types[value].shape) - 1 if axis == 1 else axis - 1
 
 
+def model_axis(graph: Graph, value: str, axis: int) -> int:
+    """The inverse of `graph_axis`."""
+    if value not in graph.channels_first or axis == 0:
+        return axis
+    return 1 if axis == len(graph.types[value].shape) - 1 else axis + 1
+
+
 def from_model(graph: Graph, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Arrays of inputs or outputs by name, from the order of the model to that of the graph."""
     first = graph.channels_first

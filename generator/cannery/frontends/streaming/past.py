@@ -31,6 +31,10 @@ Key = tuple[str, float]
 _MOVES = (Identity, Reshape, Slice, Transpose)
 
 
+class RateError(OptionError):
+    """An element takes several calls of a size, and calls of other sizes would cut it elsewhere."""
+
+
 @dataclass(frozen=True)
 class _Stored:
     """Integers of which `node` makes floats, and what some floats are among them."""
@@ -138,10 +142,9 @@ class Builder:
         if times == 1 or stream.final:
             return value, found
         if len(self.blocks) > 1:
-            raise OptionError(
-                f"{times} calls of {self.block} steps make one of its elements", where="--block",
-                cure=f"give multiples of {times * self.block}, or one size",
-            )  # fmt: skip
+            raise RateError(
+                f"{times} calls of {self.block} steps make one of its elements", where="--block"
+            )
         more = stream.count * (times - 1)
         return self.past(value, stream, more, 0.0), replace(found, count=stream.count + more)
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil, lcm
 
 import numpy as np
 
-from cannery.errors import CanneryError, OptionError, UnsupportedError, one_of
+from cannery.errors import CanneryError, OptionError, UnsupportedError
 from cannery.frontends.lengths import AheadError, StuckError, first_that_works, guesses
 from cannery.frontends.streaming.attention import Attention, attend, attentions, of_steps
+from cannery.frontends.streaming.axes import axes_of, known_times
 from cannery.frontends.streaming.counting import by_step
-from cannery.frontends.streaming.past import Builder, Key
+from cannery.frontends.streaming.past import Builder, Key, RateError
 from cannery.frontends.streaming.stream import Stream
 from cannery.frontends.streaming.windows import along_time
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
 from cannery.ir.graph import Array, Calls, Graph, Node, State
-from cannery.ir.orders import graph_axis, model_type
 from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import TensorType
 from cannery.ops.logic.compare import Where
@@ -51,46 +51,13 @@ def to_streaming(
     OptionError where `block`, `latency` or `time_axis` do not fit.
     """
     blocks = (block, *(size for size in blocks if size != block))
-    known = _known_times(graph, time_axis)
+    known = guesses(graph, axes_of(graph), known_times(graph, time_axis))
     _, found = first_that_works(
-        guesses(graph, _axes(graph), known), lambda times: _run(graph, times, blocks, latency),
+        graph, known, lambda times: _run(graph, times, blocks, latency),
         "without --streaming it runs on whole sequences; --state names inputs and outputs that are "
         "its state, --time-axis the axis of an input that is time", rank=lambda found: found[0],
     )  # fmt: skip
     return found
-
-
-def _known_times(graph: Graph, time_axis: Mapping[str, int | str]) -> dict[str, Time]:
-    """The axes as the graph counts them. Raises OptionError."""
-    found: dict[str, Time] = {}
-    for value, axis in time_axis.items():
-        if value not in graph.inputs:
-            raise OptionError(
-                f"{value!r} is not an input", where="--time-axis", cure=one_of(value, graph.inputs)
-            )
-        shape = model_type(graph, value).shape
-        if not isinstance(axis, int):
-            found[value] = None
-        elif axis < len(shape) and shape[axis] > 1:
-            found[value] = graph_axis(graph, value, axis)
-        else:
-            steps = f"axis {axis} has one step" if axis < len(shape) else f"no axis {axis}"
-            raise OptionError(
-                f"{value!r} has the shape {'x'.join(map(str, shape))}: {steps}",
-                where="--time-axis", cure="axes count from 0, in the model's order",
-            )  # fmt: skip
-    return found
-
-
-def _axes(graph: Graph) -> Callable[[tuple[int, ...]], list[int]]:
-    """Where time may be in a shape: the steps of recurrent layers, or any axis but the samples'."""
-    steps = {graph.types[n.inputs[0]].shape[1] for n in graph.nodes if isinstance(n.op, Recurrent)}
-    found = steps.intersection(*(graph.types[v].shape for v in graph.inputs))
-    if steps == {1}:
-        return lambda shape: []
-    if found:
-        return lambda shape: [a for a, size in enumerate(shape) if size in found]
-    return lambda shape: [a for a, size in enumerate(shape) if a > 0 and size > 1]
 
 
 def _run(
@@ -107,7 +74,11 @@ def _run(
     reaches: dict[Key, int] = {}
     for block in blocks:
         first = _Stepper(graph, times, block, {}, blocks)
-        first.run(latency)
+        try:
+            first.run(latency)
+        except RateError as error:
+            error.cure = f"give multiples of {_whole_steps(graph, times)}, or one size"
+            raise
         reaches = {key: max(reaches.get(key, 0), first.builder.asked.get(key, 0))
                    for key in {**reaches, **first.builder.asked}}  # fmt: skip
     steppers = [_Stepper(graph, times, n, reaches, blocks) for n in blocks]
@@ -125,6 +96,13 @@ def _run(
     steps = any(stream and not stream.final for stream in flows)
     late = found.calls is not None and found.calls.latency > 0
     return 2 * (not steps) + late, found
+
+
+def _whole_steps(graph: Graph, times: dict[str, Time]) -> int:
+    """How many steps make whole elements of all values."""
+    alone = _Stepper(graph, times, 1, {}, (1,))
+    alone.run(AUTO)
+    return lcm(*(stream.every for stream in alone.streams.values()))
 
 
 def _state_types(graph: Graph) -> list[tuple[State, TensorType]]:
