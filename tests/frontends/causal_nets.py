@@ -5,6 +5,7 @@ sequence.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import prod, sqrt
 from random import Random
 from typing import Any
@@ -193,12 +194,14 @@ class Maker:
         """Pad, then a window that takes it all: a causal convolution in two nodes."""
         taps, dilation, (before, after) = self.window(value)
         _, channels = self.size(value)
-        number = self.random.choice((0.0, 0.5))
-        found = self.b.node(Pad(((0, 0), (before, after), (0, 0)), number), [value])
+        op = Pad(((0, 0), (before, after), (0, 0)), self.random.choice((0.0, 0.5)))
+        if self.random.random() < 0.3 and before <= (taps - 1) * dilation:
+            op = replace(op, value=0.0, mode="edge")
+        found = self.b.node(op, [value])
         if self.random.random() < 0.3:
             found = self.b.node(Tanh(), [found])
-        op = Conv((1,), ((0, 0),), (dilation,))
-        return self.b.node(op, [found, self.b.weight(taps, channels, 3)])
+        conv = Conv((1,), ((0, 0),), (dilation,))
+        return self.b.node(conv, [found, self.b.weight(taps, channels, 3)])
 
     def cut(self, value: str) -> str:
         """Padded on both sides; the excess at the end is cut off."""

@@ -96,6 +96,17 @@ def test_attention_to_a_few_later_steps(block: int) -> None:
     assert compare(graph, block, AUTO) == STEPS - 3
 
 
+def test_what_is_no_number_before_the_first_step_has_no_share() -> None:
+    """A mean of no steps: the sum of what is late, divided by how many steps there are."""
+    b = Tame(3)
+    x = b.node(Conv((1,), ((1, 1),), (1,)), [b.input("x", (1, STEPS, 3)), b.weight(3, 3, 4)])
+    count = b.constant("count", np.arange(1, STEPS + 1, dtype=np.float32).reshape(STEPS, 1))
+    mean = b.node(Div(), [b.node(CumSum(1), [x]), count])
+    scores = MASKS["infinite"](b, b.node(MatMul(transpose_b=True), [mean, mean]))
+    graph = b.graph(b.node(MatMul(), [b.node(Softmax(2), [scores]), mean]))
+    assert compare(graph, 1, AUTO) == STEPS - 1
+
+
 @pytest.mark.parametrize("block", [1, 4])
 def test_after_many_steps_attention_is_to_the_last_ones(block: int) -> None:
     """As many as the model has, if its mask takes all that are before."""

@@ -12,6 +12,9 @@ _STORED = "tests/frontends/test_streaming_integers.py"
 _stepper = rows(f"{_F}/streaming/stepper.py", _STREAMS)
 _lengths = rows(f"{_F}/lengths.py", _STREAMS)
 _past = rows(f"{_F}/streaming/past.py", _STREAMS)
+_EDGES = "tests/frontends/test_streaming_edges.py"
+_edges = rows(f"{_F}/streaming/past.py", _EDGES)
+_cubic = rows(f"{_F}/streaming/resizing.py", _EDGES)
 _integers = rows(f"{_F}/streaming/past.py", _STORED)
 _products = rows(f"{_F}/streaming/windows.py", _STORED)
 _attention = rows(f"{_F}/streaming/attention.py", "tests/frontends/test_streaming_attention.py")
@@ -70,6 +73,26 @@ CHANGES: tuple[Change, ...] = (
         "what begins later than the input is late",
         "return max(0, int(length - known))",
         "return max(stream.delay, 0)",
+    ),
+    _edges(
+        "copies of the first step are made in the second call, too",
+        "next_call = self.scalar(float(call * stream.count + 1))",
+        "next_call = self.scalar(float((call + 1) * stream.count + 1))",
+    ),
+    _edges(
+        "copies are made of the first step of a call",
+        "divmod(stream.delay + stream.copies, stream.count)",
+        "divmod(0, stream.count)",
+    ),
+    _cubic(
+        "elements at the end may be weighted differently",
+        "(read | ~used).all()",
+        "True",
+    ),
+    _attention(
+        "what is no number before the first step has a share",
+        "value = b.masked(value, stream, 0.0)",
+        "pass",
     ),
     _lengths(
         "errors name the axis of the last attempt",

@@ -195,6 +195,7 @@ def _window(b: Builder, streams: Mapping[str, Stream], value: str, late: int, re
         return b.op(one_step(wide)[1], f"{value}/window", inner)
     value, stream = b.begun(value, stream)
     assert stream.time is not None
+    value = b.masked(value, stream, 0.0)  # a share of 0 of what is no number would be none, either
     found = b.past(value, stream, reach + late - stream.delay, 0.0)
     return b.cut(found, stream.time, 0, reach + stream.count)
 

@@ -17,7 +17,7 @@ from cannery.ir.tensor import DType, TensorType
 from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise import Add, Min, Mul
 from cannery.ops.logic.compare import Less, Where
-from cannery.ops.movement.op import Cast, Identity, Reshape, Slice, Transpose
+from cannery.ops.movement.op import Cast, Expand, Identity, Reshape, Slice, Transpose
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, quantised
 from cannery.ops.quantized.arithmetic import BYTES
 
@@ -146,7 +146,13 @@ class Builder:
                 f"{times} calls of {self.block} steps make one of its elements", where="--block"
             )
         more = stream.count * (times - 1)
-        return self.past(value, stream, more, 0.0), replace(found, count=stream.count + more)
+        found = replace(found, count=stream.count + more)
+        if stream.copies:  # which are made for calls that have the step that is copied
+            steps = self._once(
+                ("steps", value), lambda: self.op(Identity(), f"{value}/steps", value)
+            )
+            value, stream = steps, replace(stream, copies=0)
+        return self.past(value, stream, more, 0.0), found
 
     def past(self, value: str, stream: Stream, reach: int, fill: float) -> str:
         """The value with the `reach` elements before those of this call; `fill` before the first.
@@ -176,6 +182,8 @@ class Builder:
         self, value: str, source: Stream, window: Window, fill: float
     ) -> tuple[str, Stream]:
         """The elements that the windows of a call read, and the stream of their results."""
+        if source.copies and (window.before > 0 or window.span <= source.copies):
+            value, source = self.begun(value, source)
         value, source = self.lifted(
             value, source, window.stride // gcd(window.stride, source.count)
         )
@@ -186,7 +194,8 @@ class Builder:
         found = self.past(value, source, reach, fill)
         assert source.time is not None
         found = self.cut(found, source.time, 0, min(window.length(count), reach + source.count))
-        return found, replace(source, count=count, delay=window.delay(source.delay), lead=())
+        late = window.delay(source.delay)
+        return found, replace(source, count=count, delay=late, lead=(), copies=0)
 
     def _stored(self, value: str, numbers: Sequence[float]) -> _Stored | None:
         """The integers that a value is made of, if these numbers are such, too: then its past is of
@@ -258,10 +267,34 @@ class Builder:
         past, following = self.state(f"{value}/past", shape, initial, dtype, stream.every)
         self.settled[past] = -(-reach // stream.count) * self.block * stream.every
         window = self.op(Concat(axis), f"{value}/window", past, value)
+        if stream.copies:
+            window = self._with_copies(window, value, stream, reach)
         length = reach + stream.count
         op = self._slice(self.types[window].shape, axis, length - reach, length)
         self.add(Node(op, following, (window,), (following,)))
         return window
+
+    def _with_copies(self, window: str, value: str, stream: Stream, reach: int) -> str:
+        """The past and a call's own elements; what the element is copied to once it has come.
+
+        In calls before that one nobody reads anything.
+        """
+        axis, (call, at) = stream.time, divmod(stream.delay + stream.copies, stream.count)
+        assert axis is not None
+        if call + at and len(self.blocks) > 1:
+            raise OptionError(
+                f"the step that it pads with comes {call * stream.count + at} steps late",
+                where="--block", cure="give one size",
+            )  # fmt: skip
+        shape = self.types[window].shape
+        element = self.cut(value, axis, at, at + 1)
+        copies = (*shape[:axis], reach + at, *shape[axis + 1 :])
+        before = self.op(Expand(copies), f"{value}/copies", element)
+        rest = self.cut(value, axis, at, stream.count)
+        begun = self.op(Concat(axis), f"{value}/first", before, rest)
+        next_call = self.scalar(float(call * stream.count + 1))
+        early = self.op(Less(), f"{value}/early", self._first(stream), next_call)
+        return self.op(Where(), f"{window}/begun", early, begun, window)
 
     @staticmethod
     def _slice(shape: tuple[int, ...], axis: int, start: int, end: int) -> Slice:
@@ -295,9 +328,9 @@ class Builder:
 
     def begun(self, value: str, stream: Stream) -> tuple[str, Stream]:
         """The value with its padding, if any, element by element: with a delay of 0 at least."""
-        if stream.delay >= 0:
+        if stream.delay >= 0 and not stream.copies:
             return value, stream
-        return self.delayed(value, stream, 0)
+        return self.delayed(value, stream, max(0, stream.delay + stream.copies))
 
     def delayed(self, value: str, stream: Stream, delay: int) -> tuple[str, Stream]:
         """The value as it was some elements ago."""
@@ -309,7 +342,7 @@ class Builder:
             raise UnsupportedError("it joins values of different steps")
         found = self.past(value, stream, reach, 0.0)
         found = self.cut(found, stream.time, 0, stream.count)
-        return found, replace(stream, delay=delay, lead=())
+        return found, replace(stream, delay=delay, lead=(), copies=0)
 
     def masked(self, value: str, stream: Stream, fill: float) -> str:
         """The value with `fill` for elements before the first one, which do not exist."""

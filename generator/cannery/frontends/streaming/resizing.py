@@ -1,9 +1,12 @@
-"""Resampling along time by a whole number: what it becomes for a call."""
+"""Resampling along time by a whole number, or the inverse of one: what it becomes for a call."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cannery.errors import UnsupportedError
 from cannery.frontends.streaming.past import Builder
@@ -13,6 +16,7 @@ from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise import Add, Mul
 from cannery.ops.logic.compare import Where
 from cannery.ops.movement.op import Identity, Slice
+from cannery.ops.resize.interpolate import Interpolate
 from cannery.ops.resize.op import Resize
 
 _DIFFERENT = "it takes values between steps, which differ from step to step"
@@ -137,3 +141,60 @@ def _between(b: Builder, node: Node, value: str, source: Stream, reach: _Reach) 
     first = reach.back * times
     b.cut_for(node, wide, axis, first, first + count * times)
     return replace(source, count=count * times, delay=late * times, lead=())
+
+
+def interpolate(b: Builder, node: Node, source: Stream) -> Stream | None:
+    """Sums of weighted neighbours, in the same way for each element; those before the first one
+    count as the first.
+    """
+    op = node.op
+    assert isinstance(op, Interpolate)
+    if op.axis != source.time:
+        return None
+    same = _alike(b, node, op.axis)
+    value, source = b.begun(node.inputs[0], source)
+    copies = max(0, -int(same.offsets.min()))
+    lead = (0.0,) * max(0, copies - source.delay)
+    padded = replace(source, delay=source.delay - copies, copies=copies, lead=lead)
+    window = Window(copies + max(0, int(same.offsets.max())) + 1, same.by)
+    read, result = b.windowed(value, padded, window, 0.0)
+    first = same.by * np.arange(result.count)[:, None, None] + copies
+    places = (first + same.offsets).reshape(-1, same.offsets.shape[1])
+    tables = (
+        b.constant(f"{node.name}/places", places.astype(np.int32)),
+        b.constant(f"{node.name}/weights", np.tile(same.weights, (result.count, 1))),
+    )
+    b.add(replace(node, inputs=(read, *tables)))
+    times = len(same.offsets)
+    return replace(result, count=result.count * times, delay=result.delay * times)
+
+
+@dataclass(frozen=True)
+class _Alike:
+    """Of every `by` elements some results, which read the elements at `offsets` from the first."""
+
+    by: int
+    offsets: NDArray[np.int64]
+    weights: NDArray[np.float32]
+
+
+def _alike(b: Builder, node: Node, axis: int) -> _Alike:
+    """Raises UnsupportedError unless all elements have the same neighbours and weights."""
+    places, weights = (b.graph.constants.get(v) for v in node.inputs[1:])
+    size = b.graph.types[node.inputs[0]].shape[axis]
+    if places is None or weights is None:
+        raise UnsupportedError(_DIFFERENT)
+    made, taps = places.shape
+    if (made % size and size % made) or not made:
+        raise UnsupportedError(_DIFFERENT)
+    groups = min(made, size)
+    by, firsts = size // groups, size // groups * np.arange(groups)[:, None, None]
+    known = weights.reshape(groups, -1, taps)
+    within = groups // 2
+    used = known[within] != 0  # what has no weight need not be there
+    offsets = np.where(used, places.reshape(known.shape)[within] - within * by, 0)
+    inside = within * by + offsets.min() > 0 and within * by + offsets.max() < size - 1
+    read = np.clip(firsts + offsets, 0, size - 1) == places.reshape(known.shape)
+    if not (inside and (known == known[within]).all() and (read | ~used).all()):
+        raise UnsupportedError(_DIFFERENT)
+    return _Alike(by, offsets.astype(np.int64), known[within].astype(np.float32))

@@ -226,6 +226,8 @@ class _Stepper:
         late = max(s.delay for s in streams if s and s.final)
         for k, stream in enumerate(streams):
             if stream and not stream.final and stream.time is not None:
+                if stream.copies:
+                    raise UnsupportedError("it joins all steps with copies of the first one")
                 if self.builder.lateness(inputs[k], stream) > late:
                     raise UnsupportedError("it joins values of different steps")
                 length = self.graph.types[inputs[k]].shape[stream.time]
@@ -312,7 +314,7 @@ class _Stepper:
     ) -> tuple[tuple[str, ...], Stream] | None:
         """A value that begins with padding, where it is known what `node` makes of that."""
         (first, *rest), op = streams, node.op
-        if any(rest) or not first or not first.lead:
+        if any(rest) or not first or not (first.lead or first.copies):
             return None
         lead = first.lead
         if isinstance(op, QuantizeLinear | DequantizeLinear):
@@ -334,6 +336,8 @@ class _Stepper:
         self, node: Node, streams: Sequence[Stream | None]
     ) -> tuple[tuple[str, ...], Stream | None]:
         """The inputs of a node, those that come earlier delayed, and what they have in common."""
+        pairs = [self._without_copies(v, s) for v, s in zip(node.inputs, streams, strict=True)]
+        node, streams = replace(node, inputs=tuple(v for v, _ in pairs)), [s for _, s in pairs]
         known = [s for s in streams if s]
         if not known:
             return node.inputs, None
@@ -361,6 +365,10 @@ class _Stepper:
             inputs.append(delayed)
         timed = next((s for s in known if not s.final), latest)
         return tuple(inputs), replace(timed, delay=int(late / self._step(timed)), lead=())
+
+    def _without_copies(self, value: str, stream: Stream | None) -> tuple[str, Stream | None]:
+        """A value whose first steps are copies of the next one, step by step."""
+        return self.builder.begun(value, stream) if stream and stream.copies else (value, stream)
 
     def _together(
         self, inputs: Sequence[str], streams: Sequence[Stream | None], every: int
@@ -456,6 +464,8 @@ class _Stepper:
             b.periods[value] = every
         if stream is None or stream.final:
             return
+        if stream.copies:
+            raise UnsupportedError("an output begins with copies of the first step")
         delay = int(late / self._step(stream))
         times = every // stream.every
         if (delay, times) == (stream.delay, 1):

@@ -18,6 +18,8 @@ class Stream:
     The first call brings the elements from -delay on. With a positive delay a value needs inputs
     that come later; its elements before 0 do not exist in the sequence, and nobody may use them.
     With a negative one its first elements, `lead`, are known before the first call: padding.
+    Or the first `copies` elements are copies of the next one, and `lead` only says how many of them
+    come before the first call.
     With strides, calls may be too short for a whole element: a value comes once in `every` calls,
     and then `count` elements.
     A value that is FINAL has one element, what would be if the sequence ended with this call;
@@ -29,6 +31,7 @@ class Stream:
     delay: int = 0
     lead: tuple[float, ...] = ()
     every: int = 1
+    copies: int = 0
 
     @property
     def final(self) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from cannery.errors import UnsupportedError
 from cannery.frontends.streaming.past import Builder
-from cannery.frontends.streaming.resizing import resize
+from cannery.frontends.streaming.resizing import interpolate, resize
 from cannery.frontends.streaming.stream import Stream, Window
 from cannery.frontends.time_axis import FINAL
 from cannery.ir.graph import Node
@@ -29,9 +29,12 @@ from cannery.ops.quantize.products import ConvInteger
 from cannery.ops.quantized.arithmetic import QuantizedOp
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
 from cannery.ops.reduce.op import Reduction
+from cannery.ops.resize.interpolate import Interpolate
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import LogSoftmax, Softmax
 from cannery.ops.window import WindowOp
+
+_COPIES = "padding with copies of the first step is for convolutions and pools that slide over it"
 
 #: Appends the nodes of a call for one whose first input is that stream.
 Rule = Callable[[Builder, Node, Stream], Stream | None]
@@ -47,6 +50,8 @@ def along_time(b: Builder, node: Node, streams: list[Stream | None]) -> Stream |
         return None
     for kind, rule in _RULES.items():
         if isinstance(node.op, kind):
+            if source.copies and not isinstance(node.op, Conv | ConvInteger | WindowOp):
+                raise UnsupportedError(_COPIES)
             return rule(b, node, source)
     return None
 
@@ -89,7 +94,11 @@ def _sliding(rule: Callable[[Builder, Node, Stream, int], Stream]) -> Rule:
         k = _spatial(node, source)
         if k is None:
             return None
-        return _of_last(b, node, source) if _ends(b, node, source) else rule(b, node, source, k)
+        if not _ends(b, node, source):
+            return rule(b, node, source, k)
+        if source.copies:
+            raise UnsupportedError(_COPIES)
+        return _of_last(b, node, source)
 
     return slide
 
@@ -124,6 +133,8 @@ def _pool(b: Builder, node: Node, source: Stream, k: int) -> Stream:
     if isinstance(op, MaxPool) or op.count_include_pad or op.pads[k][0] == 0:
         b.add(replace(node, op=inner, inputs=(found,)))
         return result
+    if source.copies:
+        raise UnsupportedError("it is a mean of copies of the first step that leaves padding out")
     # The mean of those that exist: divided by their share, the mean of ones after zeros.
     shape = [1] * b.types[node.inputs[0]].rank
     shape[result.time or 0] = source.count
@@ -184,18 +195,21 @@ def _pad(b: Builder, node: Node, source: Stream) -> Stream | None:
     begin, end = op.pads[source.time]
     if begin + end == 0:
         return None
-    if op.mode != "constant":
-        raise UnsupportedError(f"it pads with values of other steps ({op.mode})")
+    if op.mode not in ("constant", "edge") and begin:
+        raise UnsupportedError(f"it pads with values of later steps ({op.mode})")
     axis, value = source.time, node.inputs[0]
     inner = replace(op, pads=(*op.pads[:axis], (0, 0), *op.pads[axis + 1 :]))
     if any(map(any, inner.pads)):
         value, source = b.begun(value, source)
-    if begin:
+    copies = begin if op.mode == "edge" else 0
+    if copies:
+        value, source = b.begun(value, source)
+    elif begin:
         value = b.masked(value, source, op.value)
     b.add(replace(node, op=inner if any(map(any, inner.pads)) else Identity(), inputs=(value,)))
     delay = source.delay - begin
     lead = (op.value,) * min(begin, -delay) + source.lead if delay < 0 else ()
-    return replace(source, delay=delay, lead=lead)
+    return replace(source, delay=delay, lead=lead, copies=copies)
 
 
 def _slice(b: Builder, node: Node, source: Stream) -> Stream | None:
@@ -317,6 +331,7 @@ _RULES: Mapping[type, Rule] = {
     ConvTranspose: _conv_transpose,
     WindowOp: _sliding(_pool),
     Resize: resize,
+    Interpolate: interpolate,
     Pad: _pad,
     Slice: _slice,
     Reduction: _reduction,
