@@ -73,6 +73,11 @@ class Source:
     base: int = 0
 
     @property
+    def turns(self) -> bool:
+        """Whether kernels of a step read weights in an order that alternates from call to call."""
+        return self.states.turns and any(call.kernel.turns for call in self.calls)
+
+    @property
     def apart(self) -> bool:
         """Whether programs give the weights, and no constant is in the code."""
         return self.graph.weights_vary

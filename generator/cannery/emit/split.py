@@ -17,6 +17,7 @@ from cannery.ctext.environment import render
 from cannery.ctext.tidy import tidy
 from cannery.emit.many import StackedStep
 from cannery.emit.steps import Call
+from cannery.schedule.schedule import TURNED
 
 if TYPE_CHECKING:
     from cannery.emit.source import Source
@@ -34,11 +35,11 @@ class StepFile:
     def prototypes(self) -> list[str]:
         """The prototypes of the functions that `<name>.c` calls."""
         parts: tuple[Call | StackedStep, ...] = (*self.calls, *self.stacked)
-        heads = (_head(part.symbol).search(part.kernel.code) for part in parts)
-        return [f"{head[1]};" for head in heads if head]
+        heads = (_head(part.symbol).findall(part.kernel.code) for part in parts)
+        return [f"{head};" for found in heads for head in dict.fromkeys(found)]
 
     def code(self, part: Call | StackedStep) -> str:
-        """The code of a step, with its function visible to other files."""
+        """The code of a step, with what calls it visible to other files."""
         return _head(part.symbol).sub(r"\1", part.kernel.code)
 
 
@@ -106,5 +107,5 @@ def _text(source: Source, file: StepFile) -> str:
 
 
 def _head(symbol: str) -> re.Pattern[str]:
-    """The beginning of a step's function; its parameters have no parentheses."""
-    return re.compile(rf"^static (void {symbol}\([^()]*\))", re.MULTILINE)
+    """The beginnings of a step's functions; their parameters have no parentheses."""
+    return re.compile(rf"^static (void {symbol}(?:{TURNED})?\([^()]*\))", re.MULTILINE)

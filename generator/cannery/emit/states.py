@@ -12,6 +12,7 @@ from cannery.emit.interface import Tensor
 from cannery.ir.graph import Graph, State
 from cannery.lowering.rings import Ring
 from cannery.ops.random.op import NextDraw
+from cannery.ops.recurrent.base import Recurrent, exceeds_cache
 from cannery.schedule.schedule import ConstArray
 
 #: Alignment in bytes of a state and its parts: that of the widest elements.
@@ -71,12 +72,15 @@ class Slot:
 class States:
     """All of them, in the order of the last inputs. A step writes the next ones into the workspace,
     after the `before` bytes of the network, because outputs must not overlap inputs. Not all calls
-    are alike if `round` is more than 1: then so many are, and their number lies at `counter`.
+    are alike if `round` is more than 1: then so many are, and their number lies at `counter`. With
+    `turns`, calls read weights in alternating order, and which one is next lies at `turn_at`.
     """
 
     slots: tuple[Slot, ...] = ()
     round: int = 1
     counter: int = 0
+    turns: bool = False
+    turn_at: int = 0
 
     @property
     def rings(self) -> tuple[Slot, ...]:
@@ -96,6 +100,8 @@ class States:
     @property
     def bytes(self) -> int:
         """Bytes that the caller keeps from step to step; copying them saves a state."""
+        if self.turns:
+            return _up(self.turn_at + 4, STATE_ALIGN)
         return _up(max((s.offset + s.bytes for s in self.slots), default=0), STATE_ALIGN)
 
     @property
@@ -162,4 +168,12 @@ def make_states(
         found.append(slot)
         at += slot.bytes + (_APART if ring and ring.bytes >= _PAGE else 0)
         next_ += 0 if ring else _up(slot.bytes, STATE_ALIGN)
-    return States(tuple(found), round_, counter)
+    return States(tuple(found), round_, counter, _turns(graph), _up(at, STATE_ALIGN))
+
+
+def _turns(graph: Graph) -> bool:
+    """Whether weights may be read in alternating order; the same with all instruction sets and for
+    blocks of all sizes, which share states.
+    """
+    ops = (node.op for node in graph.nodes if graph.states)
+    return any(isinstance(op, Recurrent) and exceeds_cache(op) for op in ops)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cannery.schedule.program import Buffer, PlannedStep, Program
-from cannery.schedule.schedule import Job, Kernel
+from cannery.schedule.schedule import TURNED, Job, Kernel
 from cannery.target.isa import Isa
 
 
@@ -105,9 +105,14 @@ def unused_roots(program: Program) -> set[str]:
     return {n for n, b in program.buffers.items() if b.root == n and n not in used}
 
 
-def call_text(call: Call, text: str = "") -> Sequence[str]:
-    """The statements that run a step, or `text` instead of its call, for each image."""
-    text = text or f"{call.symbol}({', '.join(call.arguments)});"
+def call_text(call: Call, text: str = "", *, turns: bool = False) -> Sequence[str]:
+    """The statements that run a step, or `text` instead of its call, for each image.
+
+    With `turns`, there is a variable `turn` for the kernels that ask for it.
+    """
+    turned = turns and call.kernel.turns
+    arguments = (*call.arguments, "turn") if turned else call.arguments
+    text = text or f"{call.symbol}{TURNED if turned else ''}({', '.join(arguments)});"
     if call.images > 1:
         return [f"for (int n = 0; n < {call.images}; ++n) {{", text, "}"]
     return [text]

@@ -33,6 +33,9 @@ Params = Mapping[str, int | str | bool]
 #: and so may their code.
 FEW_WEIGHTS = 24 * 1024
 
+#: What the name of a kernel's second function ends with, see `Kernel.turns`.
+TURNED = "_turned"
+
 #: The parameter that names an approximate form of the step's activations, see `Elementwise`.
 MATH = "math"
 
@@ -67,6 +70,10 @@ class Kernel:
 
     `stops`, only if the job asks for it: the last parameter is `int length`, the number of sequence
     steps to compute; later ones may be computed too.
+
+    `turns`: there is also a function `<symbol>_turned` with a last parameter `int turn`, which
+    reads weights in one order if it is 0, and in the opposite one if it is 1. If each call changes
+    it, weights with which one ends are still near when the next one begins.
     """
 
     code: str
@@ -80,6 +87,7 @@ class Kernel:
     stops: bool = False
     needs_table: bool = False
     moved_bytes: int = 0
+    turns: bool = False
 
     @property
     def constant_bytes(self) -> int:

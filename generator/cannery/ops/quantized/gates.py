@@ -30,8 +30,8 @@ from cannery.ops.quantized.recurrent import TINY, QuantizedRecurrent
 from cannery.ops.quantized.rnn import QuantizedRnn
 from cannery.ops.quantized.scale import bounded
 from cannery.ops.quantized.table import make_table
-from cannery.ops.recurrent.base import SEQUENCE
-from cannery.ops.recurrent.gates import KEPT_BYTES, in_ways, side_by_side, tail_waits
+from cannery.ops.recurrent.base import KEPT_BYTES, SEQUENCE
+from cannery.ops.recurrent.gates import in_ways, side_by_side, tail_waits
 from cannery.ops.recurrent.render import returned
 from cannery.ops.recurrent.weights import (
     gate_columns,

@@ -26,12 +26,17 @@ from cannery.ir.numeric import F64, add_product, f64
 from cannery.ir.registry import Elementwise, Op, RefArray
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape
+from cannery.schedule.caches import L1_BYTES
 
 #: An activation function: operators applied one after the other; empty: the identity.
 Activation = tuple[Elementwise, ...]
 
 #: What a recurrent operator may return, in this order.
 SEQUENCE, HIDDEN, CELL = "sequence", "hidden", "cell"
+
+
+#: The share of the first-level cache left for weights that the next step finds there again.
+KEPT_BYTES = 0.75 * L1_BYTES
 
 
 def activate(activation: Activation, x: F64) -> F64:
@@ -167,3 +172,8 @@ def product(x: F64, w: F64) -> F64:
     y = np.zeros((1, w.shape[1]))
     add_product(y, x, w)
     return y
+
+
+def exceeds_cache(op: Recurrent) -> bool:
+    """Whether the recurrent weights do not stay in the first-level cache from step to step."""
+    return 4 * op.cells * op.cells * op.gates > KEPT_BYTES

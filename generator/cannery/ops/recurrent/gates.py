@@ -5,8 +5,8 @@ gates stay in registers, and so do the activations and the new state. With few a
 sums are split over `split` sets to hide latency. `broadcast` is how the last output reaches the
 lanes, see `cannery.ops.shared.gemm`. With `zigzag`, weights that exceed the first-level cache are
 read in alternating order: each step begins with the weights with which the last one ended, and
-needs the newest outputs last. With `together`, both directions run side by side, so that one
-computes while the other waits.
+needs the newest outputs last; if a call is one step, the state says which order is next. With
+`together`, both directions run side by side, so that one computes while the other waits.
 
 A reset gate before the product (Gru without `linear_before_reset`) takes two passes.
 """
@@ -20,8 +20,14 @@ from typing import Any
 import numpy as np
 
 from cannery.ir.graph import Graph, Node
-from cannery.ops.recurrent.base import Recurrent
-from cannery.ops.recurrent.render import begins_at_zero, needs_weights, render_gates, tables_of
+from cannery.ops.recurrent.base import KEPT_BYTES, Recurrent, exceeds_cache
+from cannery.ops.recurrent.render import (
+    begins_at_zero,
+    needs_weights,
+    render_gates,
+    tables_of,
+    turns_by_call,
+)
 from cannery.ops.recurrent.weights import (
     Pass,
     Tunables,
@@ -34,7 +40,6 @@ from cannery.ops.shared import gemm
 from cannery.ops.shared.epilogue import padded_channels
 from cannery.ops.shared.gemm import Gemm, VectorBlock
 from cannery.ops.shared.lookup import table_array
-from cannery.schedule.caches import L1_BYTES
 from cannery.schedule.cost import reread_cycles
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
@@ -64,9 +69,6 @@ LATENCY = 30.0
 #: The share that remains of the shorter of two things that processors do side by side.
 APART = 0.1
 
-#: The share of the first-level cache left for weights that the next step finds there again.
-KEPT_BYTES = 0.75 * L1_BYTES
-
 
 @schedule
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class RecurrentGates(Schedule):
         op = _op(step)
         h = op.cells
         gates = max(len(p.gates) for p in passes_of(op))
-        large = 4 * h * h * op.gates > KEPT_BYTES
+        large = exceeds_cache(op)
         found: list[Params] = []
         for lanes in gemm.widths(h, isa):
             vectors = -(-h // lanes)
@@ -122,9 +124,10 @@ class RecurrentGates(Schedule):
         if t.together:
             each -= 0.5 * waits
         size = 4.0 * op.cells * op.cells * op.gates * (2 if t.together else 1)
+        turns = t.zigzag and (steps > 1 or bool(graph.states))
+        read = max(size - KEPT_BYTES, 0.0) if turns else size
         if steps == 1 and size > isa.core.caches.l1_bytes:
-            each = max(each, size / isa.core.caches.l2_rate)  # none is there from the last call
-        read = max(size - KEPT_BYTES, 0.0) if t.zigzag else size
+            each = max(each, read / isa.core.caches.l2_rate)
         far = reread_cycles(isa, size, 1) * read / size
         each += side_by_side(far, tails, t.nr * work)
         return Estimate(n * steps * op.directions * each, code)
@@ -146,7 +149,7 @@ class RecurrentGates(Schedule):
         code, scratch, units = render_gates(job, op, g, parts)
         return Kernel(
             code, tuple(constants), 4 * scratch, needs_math=_needs_math(op), whole=True,
-            units=units, stops=job.stops,
+            units=units, stops=job.stops, turns=turns_by_call(job, op),
         )  # fmt: skip
 
 

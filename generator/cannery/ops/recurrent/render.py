@@ -93,6 +93,7 @@ def render_gates(
     samples = job.type(anchor.inputs[0]).shape[0]
     units = (samples if samples > 1 else op.directions) if job.cut else 0
     units = units if units > 1 else 0
+    turned = turns_by_call(job, op)
     scratch, places = 0, {}
     for what in _needed(op):
         places[what] = scratch
@@ -100,7 +101,11 @@ def render_gates(
     code = render(
         "ops/recurrent/gates.c.j2",
         describe=describe(job),
-        signature=signature(job, scratch=bool(scratch), units=units > 0, stops=job.stops),
+        signature=signature(
+            job, scratch=bool(scratch), units=units > 0, stops=job.stops, turned=turned
+        ),
+        plain=signature(job, scratch=bool(scratch)) if turned else "",
+        names=[*parameter_names(job), *(["scratch"] if scratch else [])],
         stops=job.stops,
         axis=("samples" if samples > 1 else "directions") if units else "",
         symbol=job.symbol,
@@ -179,6 +184,13 @@ def begins_at_zero(job: Job, op: Recurrent) -> bool:
     """
     given = any(job.step.anchor.inputs[2 : 2 + op.states])
     return not (given or job.stops or 0 in op.lengths)
+
+
+def turns_by_call(job: Job, op: Recurrent) -> bool:
+    """Whether the order of weights alternates from call to call, not from step to step."""
+    n, steps, _ = job.type(job.step.anchor.inputs[0]).shape
+    alone = n == 1 and steps == 1 and op.directions == 1 and not job.stops
+    return alone and bool(job.graph.states) and bool(job.params["zigzag"])
 
 
 def needs_weights(job: Job, op: Recurrent) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from cannery.ctext.environment import c_comment, input_name, offset
 from cannery.ir.tensor import DType
 from cannery.ops.shared.lanes import Vec
-from cannery.schedule.schedule import Job, Kernel
+from cannery.schedule.schedule import TURNED, Job, Kernel
 
 
 def parameter_names(job: Job) -> list[str]:
@@ -19,12 +19,12 @@ def parameter_names(job: Job) -> list[str]:
 
 def signature(
     job: Job, *, scratch: bool = False, band: bool = False, units: bool = False,
-    stops: bool = False, symbol: str = "",
+    stops: bool = False, turned: bool = False, symbol: str = "",
 ) -> str:  # fmt: skip
     """`static void ball_L03_conv(const float *CANNERY_RESTRICT x, ..., int y0, int y1)`.
 
     Pointers are restrict unless the memory plan lets them share memory. `scratch`, `band`,
-    `units` and `stops` as in `Kernel`.
+    `units` and `stops` as in `Kernel`; `turned`: the function that its `turns` speaks of.
     """
     names = parameter_names(job)
     parts = []
@@ -44,7 +44,10 @@ def signature(
         parts += ["int first_unit", "int end_unit"]
     if stops:
         parts.append("int length")
-    return f"static void {symbol or job.symbol}({', '.join(parts)})"
+    if turned:
+        parts.append("int turn")
+    name = f"{symbol or job.symbol}{TURNED if turned else ''}"
+    return f"static void {name}({', '.join(parts)})"
 
 
 def kernel_of_nothing(job: Job) -> Kernel:
