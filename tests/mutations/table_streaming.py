@@ -31,6 +31,9 @@ _step = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_streaming.py")
 _subnormals = rows("runtime/include/cannery/subnormals.h", "tests/runtime/test_subnormals.py",
                    "tests/emit/test_real_time.py")  # fmt: skip
 _blocks = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_blocks.py")
+_turns = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_turns.py")
+_turned = rows(f"{_C}/emit/steps.py", "tests/emit/test_turns.py")
+_split = rows(f"{_C}/emit/split.py", "tests/emit/test_turns.py")
 _clock = rows(f"{_F}/streaming/past.py",
               "tests/frontends/test_streaming_windows.py::test_calls_of_several_sizes")  # fmt: skip
 _shared = _clock
@@ -280,6 +283,15 @@ CHANGES: tuple[Change, ...] = (
         "memcpy((char *)state{{ offset(slot.window_at) }}, {{ b }} + {{ ring.count * ring.pitch }}",
         "memcpy((char *)state{{ offset(slot.window_at) }}, {{ b }}",
     ),
+    _turns(
+        "weights are read in the same order in each call", "*turns = 1u - *turns;", "(void)turns;"
+    ),
+    _turned(
+        "kernels do not get the order in which to read weights",
+        '(*call.arguments, "turn")',
+        '(*call.arguments, "0")',
+    ),
+    _split("files of steps hide the second function of a kernel", "(?:{TURNED})?", ""),
     _blocks("loops over calls count too few steps", "done += {{ size }};", "done += 1;"),
     _clock(
         "clocks count calls, whatever their size",
