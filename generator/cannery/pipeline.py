@@ -48,6 +48,12 @@ from cannery.target.toolchain import resolve_target, resolve_targets
 Dump = Callable[[str, str], None]
 
 
+_MANY_STEPS = (
+    "{}_run_many takes whole states as tensors, of each sequence; --batch computes the steps of "
+    "several sequences together, with one state that stays in place"
+)
+
+
 @dataclass(frozen=True)
 class Compiled:
     """Generated files (relative path -> content), their origins, and the source."""
@@ -74,6 +80,8 @@ def load_model(options: Options) -> Graph:
             graph, options.block[0], options.latency, options.block, options.time_axis
         )
         verify(graph, after="streaming")
+        if options.many > 1:
+            graph = replace(graph, notes=(*graph.notes, _MANY_STEPS.format(options.name)))
     if options.variable_length:
         graph = to_variable_length(graph)
     return graph

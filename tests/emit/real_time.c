@@ -21,7 +21,12 @@ enum { CALLS = 200, REFUSED = 77 };
 #define BREAK 0
 #endif
 
-static float x[NET_X_LEN], y[NET_SCORES_LEN];
+/* A call is of BLOCK steps at least, and of STEPS times as many at most. */
+#ifndef STEPS
+#define STEPS 1
+#endif
+
+static float x[STEPS * NET_X_LEN], y[STEPS * NET_SCORES_LEN];
 static unsigned char workspace[NET_WORKSPACE_BYTES + NET_WORKSPACE_ALIGN];
 #ifdef NET_STATE_BYTES
 static double state[NET_STATE_BYTES / 8], other[NET_STATE_BYTES / 8];
@@ -63,10 +68,14 @@ int main(void)
     net_reset(other);
 #endif
     for (int k = 0; k < CALLS; ++k) {
-        x[k % NET_X_LEN] = (float)(k % 7) - 3.0f;
+        x[k % (STEPS * NET_X_LEN)] = (float)(k % 7) - 3.0f;
 #ifdef NET_STATE_BYTES
         net_step(state, x, y);
         net_step_in(aligned, other, x, y);
+#if STEPS > 1
+        net_steps(state, STEPS * BLOCK, x, y);
+        net_steps_in(aligned, other, (STEPS - 1) * BLOCK, x, y);
+#endif
 #else
         net_run(x, y);
         net_run_in(aligned, x, y);

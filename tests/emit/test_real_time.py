@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from cannery.options import make_options
 from cannery.output_files import write_files
 from cannery.pipeline import compile_model
+from emit.test_blocks import strided
 from emit.test_streaming import LONG, F, H, causal, dense, stack
 from frontends.keras_files import LayerSpec, Model, chain, image, write_h5
 from frontends.test_keras_recurrent import weights
@@ -23,6 +25,8 @@ from nets.compilation import MAY_NEED, needed
 #: Programs around a network called `net`.
 CALLS = Path(__file__).with_name("real_time.c")
 SILENCE = Path(__file__).with_name("silence.c")
+
+NAM = Path(__file__).parents[1] / "frontends/nam"
 
 #: Killed by SIGSYS; and where the system does not let programs give up system calls.
 KILLED, REFUSED = -31, 77
@@ -36,19 +40,34 @@ ON_LINUX = pytest.mark.skipif(
 
 FLAGS = {"sse2": ("-msse2",), "avx2": ("-mavx2", "-mfma"), "generic": ()}
 
-#: Networks, and whether they run step by step.
-NETWORKS: dict[str, tuple[Model, bool]] = {
-    "convolutions": (causal(LONG), True),
-    "recurrent": (stack(None), True),
-    "sequence": (stack(LONG), False),
-    "dense": (chain(image("x", H), dense()), False),
+STEPS: Mapping[str, Any] = {"streaming": True}
+
+#: Networks and options; a calibration is with samples of the input `x`.
+NETWORKS: dict[str, tuple[Model | Path, Mapping[str, Any]]] = {
+    "convolutions": (causal(LONG), STEPS),
+    "recurrent": (stack(None), STEPS),
+    "sequence": (stack(LONG), {}),
+    "dense": (chain(image("x", H), dense()), {}),
+    "blocks": (causal(LONG), {**STEPS, "block": (1, 4, 16)}),
+    "strides": (strided(), {**STEPS, "rename": {"c": "scores"}}),
+    "strides in blocks": (strided(), {**STEPS, "rename": {"c": "scores"}, "block": (6, 12)}),
+    "voices": (causal(LONG), {**STEPS, "batch": 3}),
+    "wavenet": (NAM / "wavenet_gated.nam", {**STEPS, "rename": {"input": "x", "output": "scores"}}),
+    "integers": (causal(LONG), {**STEPS, "block": (1, 16), "quantize": "int8"}),
 }
 
 
-def write_network(folder: Path, model: Model, isa: Sequence[str], *, streaming: bool) -> list[Path]:
+def write_network(
+    folder: Path, model: Model | Path, isa: Sequence[str], options: Mapping[str, Any]
+) -> list[Path]:
     """The generated files of a network called `net`, and the objects of its code."""
-    given = {"streaming": streaming, "isa": tuple(isa), "name": "net"}
-    files = compile_model(make_options(write_h5(folder / "model.h5", model), given)).files
+    given = {"isa": tuple(isa), "name": "net", **options}
+    if "quantize" in given:
+        given["calibration"] = folder / "samples.npz"
+        x = np.random.default_rng(1).standard_normal((1, LONG, F)).astype(np.float32)
+        np.savez(given["calibration"], x=x)
+    file = model if isinstance(model, Path) else write_h5(folder / "model.h5", model)
+    files = compile_model(make_options(file, given)).files
     write_files({folder / name: data for name, data in files.items()})
     found = []
     for name in sorted(n for n in files if re.fullmatch(r"net(_[a-z0-9]+)?(_weights)?\.c", n)):
@@ -78,18 +97,19 @@ def test_no_heap_no_lock_no_system_call(tmp_path: Path, name: str, isa: Sequence
 
     The code asks for no function that could take memory or a lock, on any way through it.
     """
-    model, streaming = NETWORKS[name]
-    objects = write_network(tmp_path, model, isa, streaming=streaming)
+    model, options = NETWORKS[name]
+    objects = write_network(tmp_path, model, isa, options)
     assert needed(objects) <= MAY_NEED | CHOOSES
-    assert run(tmp_path, CALLS, objects) == (0, "")
+    sizes = options.get("block", (1,))
+    flags = [f"-DSTEPS={max(sizes) // min(sizes)}", f"-DBLOCK={min(sizes)}"]
+    assert run(tmp_path, CALLS, objects, *flags) == (0, "")
 
 
 @ON_LINUX
 @pytest.mark.parametrize("kind", [1, 2])
 def test_a_system_call_would_be_seen(tmp_path: Path, kind: int) -> None:
     """One that is made directly, and one by which malloc takes memory."""
-    model, streaming = NETWORKS["recurrent"]
-    objects = write_network(tmp_path, model, ("generic",), streaming=streaming)
+    objects = write_network(tmp_path, stack(None), ("generic",), STEPS)
     assert run(tmp_path, CALLS, objects, f"-DBREAK={kind}")[0] == KILLED
 
 
@@ -106,7 +126,7 @@ def forgetting() -> Model:
 @pytest.mark.parametrize("isa", [("generic",), ("sse2",), ("avx2",)], ids=str)
 def test_silence_after_noise(tmp_path: Path, isa: Sequence[str]) -> None:
     """States that decay remain at subnormal numbers, unless these are flushed."""
-    objects = write_network(tmp_path, forgetting(), isa, streaming=True)
+    objects = write_network(tmp_path, forgetting(), isa, STEPS)
     code, printed = run(tmp_path, SILENCE, objects, *FLAGS[isa[0]])
     as_it_is, flushed = map(int, printed.split())
     assert (code, flushed) == (0, 0)

@@ -203,8 +203,10 @@ def test_open_dimensions(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="no open dimension is called 'hight'"):
         load(tmp_path, proto, ImportOptions(dims={"hight": 5}))
     fixed = model([node("Relu", ["x"], ["y"])], {"x": [1, 4]})
-    with pytest.raises(OptionError, match="fixed at 1"):
+    with pytest.raises(OptionError, match=r"fixed at 1 .*or leave this out and call run_many"):
         load(tmp_path, fixed, ImportOptions(batch=2))
+    with pytest.raises(OptionError, match=r"fixed at 1 .*or keep a state for each sequence"):
+        load(tmp_path, fixed, ImportOptions(batch=2, streaming=True))
 
 
 @pytest.mark.parametrize("opset", [7, 9, 11, 12, 13])

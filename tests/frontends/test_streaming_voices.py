@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -12,8 +14,12 @@ from cannery.ir.verify import verify
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Tanh
 from cannery.ops.recurrent.base import Recurrent
+from cannery.options import make_options
 from cannery.passes import run_passes
+from cannery.pipeline import import_graph
+from emit.test_streaming import causal
 from frontends.causal_nets import STEPS, Maker, VoiceMaker, compare, sequence
+from frontends.keras_files import write_h5
 from ops.cases import Net
 
 
@@ -67,3 +73,11 @@ def test_one_sequence_and_recurrent_layers_stay_as_they_are() -> None:
     assert [n for n in side_by_side(graph).nodes if isinstance(n.op, Recurrent)] == layers
     alone = Maker(3, ahead=False).graph()
     assert side_by_side(alone).nodes == alone.nodes
+
+
+@pytest.mark.parametrize(("many", "told"), [(1, False), (4, True)])
+def test_many_names_what_steps_several_sequences(tmp_path: Path, many: int, *, told: bool) -> None:
+    file = write_h5(tmp_path / "net.h5", causal(STEPS))
+    graph = import_graph(make_options(file, {"streaming": True, "many": many, "isa": "sse2"}))
+    found = any("net_run_many takes whole states" in note for note in graph.notes)
+    assert found == told

@@ -55,7 +55,9 @@ class Sizes:
         d = given.dims[axis]
         if isinstance(d, int):
             if axis == 0 and len(given.dims) > 1 and self._options.batch not in (1, d):
-                cure = "export the model with an open batch, or leave this out and call run_many"
+                other = "keep a state for each sequence"
+                other = other if self._options.streaming else "leave this out and call run_many"
+                cure = f"export the model with an open batch, or {other}"
                 what = f"the batch of {where} is fixed at {d}"
                 raise OptionError(what, where="--batch", cure=cure)
             return d
