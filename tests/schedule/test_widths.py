@@ -12,6 +12,7 @@ from cannery.ir.registry import Op
 from cannery.lowering.lower import cut
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.elementwise import Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Params, Schedule, legal
@@ -103,3 +104,19 @@ def test_tiles_of_several_vectors_spill_where_registers_are_few() -> None:
         return two / one
 
     assert ratio("ssse3-32") > max(1.2, ratio("ssse3"))
+
+
+def test_single_steps_take_vectors_that_are_not_halved() -> None:
+    """Where wide vectors do no more per cycle, a step that waits for itself takes narrower ones."""
+    net = Net()
+    x, once = net.input("x", (1, 1, 9, 16)), (1, 1)
+    conv = Conv(once, ((0, 0), (0, 0)), (1, 4))
+    graph = net.graph(net.node(Tanh(), [net.node(conv, [x, net.weight(1, 3, 16, 16)])]))
+    (step,) = cut(graph)
+    chosen = []
+    for isa in (AVX512, AVX512.meant_for("zen4")):
+        (single,) = [s for s in legal(graph, step, isa) if s.id == "conv.single"]
+        tried = single.candidates(graph, step, isa)
+        best = min(tried, key=lambda p: single.cost(graph, step, p, isa).total(isa))
+        chosen.append(best["lanes"])
+    assert chosen == [16, 8]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
+from cannery.ir.registry import Elementwise
 from cannery.layouts import Halo, Layout
 from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes, why_not_dense
 from cannery.ops.shared import epilogue as epilogues
@@ -28,6 +29,12 @@ from cannery.target.isa import Isa
 
 #: At most this many multiply-adds of a block in line.
 MAX_IN_LINE = 128
+
+#: Instructions after the sums that wait for each other: sets are joined, then activations.
+JOINING, ACTIVATION = 4.0, 12.0
+
+#: If wide vectors have less than this share of the rate of those half as wide, cores halve them.
+HALVED = 0.6
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,9 @@ class ConvSingle(Schedule):
         g = _gemm(shape, t, shape.taps * shape.ic, isa)
         cycles = gemm.product_cycles(isa, g, tiles, blocks) * gemm.turns_factor(t.split)
         cycles += gemm.weight_traffic(isa, g, 1, 1, blocks, outside="blocks")
+        if isa.rates(t.lanes).macs < HALVED * isa.rates(t.lanes // 2).macs:
+            long = [n for n in step.epilogue if isinstance(n.op, Elementwise) and n.op.needs_math]
+            cycles += JOINING + ACTIVATION * len(long)  # each takes a cycle longer
         return Estimate(cycles, gemm.code_size(g, tiles, blocks))
 
     def kernel(self, job: Job) -> Kernel:
