@@ -10,17 +10,19 @@ The training of each takes M minutes, 8 by default, on one core.
 from __future__ import annotations
 
 import argparse
-import time
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from amplifier import RIFF, TRAINING, amplify, error, played
-
 FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER.parent))
+
+from amplifier import RIFF, TRAINING, amplify, error, played  # noqa: E402
+from training import train_for  # noqa: E402
+
 SECONDS = 60.0
 RATE_OF_LEARNING = 4e-3
 
@@ -98,26 +100,17 @@ def pieces(sound: Tensor, wanted: Tensor, size: Pieces) -> tuple[Tensor, Tensor]
 
 
 def train(net: WaveNet | Lstm, minutes: float, size: Pieces) -> None:
-    """Adam on random pieces of sound."""
+    """On random pieces of sound."""
     sound = torch.from_numpy(played(TRAINING, SECONDS))
     wanted = torch.from_numpy(amplify(sound.numpy()))
-    optimizer = torch.optim.Adam(net.parameters(), RATE_OF_LEARNING)
-    start, done, step = time.monotonic(), 0.0, 0
-    while done < 1:
-        done = (time.monotonic() - start) / (60 * minutes)
-        for group in optimizer.param_groups:
-            group["lr"] = RATE_OF_LEARNING * (0.5 + 0.5 * np.cos(np.pi * min(done, 1))) + 1e-5
+    heard = slice(size.past, None)
+
+    def loss() -> Tensor:
         x, y = pieces(sound, wanted, size)
-        out = run(net, x)
-        heard = slice(size.past, None)
-        loss = ((out - y)[:, heard] ** 2).mean() / ((y[:, heard] ** 2).mean() + 1e-5)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-        optimizer.step()
-        if step % 50 == 0:
-            print(f"{type(net).__name__} step {step}: {loss.item():.4f}", flush=True)
-        step += 1
+        off = ((run(net, x) - y)[:, heard] ** 2).mean()
+        return off / ((y[:, heard] ** 2).mean() + 1e-5)
+
+    train_for(minutes, net, torch.optim.Adam(net.parameters(), RATE_OF_LEARNING), loss)
 
 
 def run(net: WaveNet | Lstm, sounds: Tensor) -> Tensor:
@@ -141,11 +134,13 @@ def main() -> None:
     """Trains both."""
     parser = argparse.ArgumentParser(description="Trains networks that imitate an amplifier.")
     parser.add_argument("--minutes", type=float, default=8.0, metavar="M")
-    parser.add_argument("networks", nargs="*", choices=NETWORKS, default=list(NETWORKS))
+    parser.add_argument("networks", nargs="*", help=" or ".join(NETWORKS))
     given = parser.parse_args()
+    if unknown := set(given.networks) - NETWORKS.keys():
+        parser.error(f"no network is called {', '.join(sorted(unknown))}")
     torch.set_num_threads(1)
     riff = played(RIFF, 10.0)
-    for name in given.networks:
+    for name in given.networks or NETWORKS:
         torch.manual_seed(1)
         kind, pieces_of = NETWORKS[name]
         net = kind()

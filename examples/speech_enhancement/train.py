@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from multiprocessing import Pool
 from pathlib import Path
 
@@ -21,12 +20,13 @@ import torch
 from torch import Tensor
 
 FOLDER = Path(__file__).parent
-sys.path.insert(0, str(FOLDER.parent / "wake_word"))
+sys.path[:0] = [str(FOLDER.parent), str(FOLDER.parent / "wake_word")]
 
 from denoiser import Denoiser, write  # noqa: E402
 from hearing import Sound  # noqa: E402
 from noises import disturbance  # noqa: E402
 from speech import TRAINING, Speech, sentences, voices  # noqa: E402
+from training import train_for  # noqa: E402
 
 SECONDS = 20.0
 SIZE, HOP = 512, 256
@@ -99,24 +99,15 @@ class Mixer:
 
 
 def train(net: Denoiser, mixer: Mixer, minutes: float) -> None:
-    """Adam on random pieces."""
-    optimizer = torch.optim.Adam(net.parameters(), RATE_OF_LEARNING)
-    start, done, step, mean = time.monotonic(), 0.0, 0, 0.0
-    while done < 1:
-        done = (time.monotonic() - start) / (60 * minutes)
-        for group in optimizer.param_groups:
-            group["lr"] = RATE_OF_LEARNING * (0.5 + 0.5 * np.cos(np.pi * min(done, 1))) + 1e-5
+    """On random pieces; the loss is the ratio in dB, below 0."""
+
+    def loss() -> Tensor:
         noisy, clean = mixer.take()
         made = denoised(net, noisy)
-        loss = -si_sdr(made, clean[:, : made.shape[1]]).clamp(max=30).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 5.0)
-        optimizer.step()
-        mean += 0.03 * (-loss.item() - mean)
-        if step % 100 == 0:
-            print(f"step {step}, {done:.0%} of the time: {mean:.2f} dB", flush=True)
-        step += 1
+        return -si_sdr(made, clean[:, : made.shape[1]]).clamp(max=30).mean()
+
+    optimizer = torch.optim.Adam(net.parameters(), RATE_OF_LEARNING)
+    train_for(minutes, net, optimizer, loss, clip=5.0)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ training.npz, and trains on them for M minutes, 10 by default.
 from __future__ import annotations
 
 import argparse
-import time
+import sys
 from multiprocessing import Pool
 from pathlib import Path
 
@@ -20,8 +20,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from network import BANDS, WakeWord, write
-from speech import (
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER.parent))
+
+from network import BANDS, WakeWord, write  # noqa: E402
+from speech import (  # noqa: E402
     FLITE,
     TRAINING,
     Speech,
@@ -32,8 +35,8 @@ from speech import (
     voices,
     write_tracks,
 )
+from training import train_for  # noqa: E402
 
-FOLDER = Path(__file__).parent
 SECONDS = 20.0
 RATE_OF_LEARNING = 4e-3
 
@@ -105,23 +108,14 @@ def loss_of(logits: Tensor, wanted: Tensor, counts: Tensor) -> Tensor:
 
 
 def train(net: WakeWord, pieces: Pieces, minutes: float) -> None:
-    """Adam on random pieces."""
-    optimizer = torch.optim.AdamW(net.parameters(), RATE_OF_LEARNING, weight_decay=1e-3)
-    start, done, step, mean = time.monotonic(), 0.0, 0, 1.0
-    while done < 1:
-        done = (time.monotonic() - start) / (60 * minutes)
-        for group in optimizer.param_groups:
-            group["lr"] = RATE_OF_LEARNING * (0.5 + 0.5 * np.cos(np.pi * min(done, 1))) + 1e-5
+    """On random pieces."""
+
+    def loss() -> Tensor:
         bands, wanted, counts = pieces.take()
-        loss = loss_of(net(bands)[:, 0], wanted, counts)
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-        optimizer.step()
-        mean += 0.02 * (loss.item() - mean)
-        if step % 200 == 0:
-            print(f"step {step}, {done:.0%} of the time: loss {mean:.4f}", flush=True)
-        step += 1
+        return loss_of(net(bands)[:, 0], wanted, counts)
+
+    optimizer = torch.optim.AdamW(net.parameters(), RATE_OF_LEARNING, weight_decay=1e-3)
+    train_for(minutes, net, optimizer, loss)
 
 
 def main() -> None:
