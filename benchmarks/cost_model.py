@@ -34,7 +34,7 @@ from pathlib import Path
 import numpy as np
 
 from cannery.analysis import disassembly
-from cannery.analysis.mca import find_estimator
+from cannery.analysis.models import find_estimator
 from cannery.choose.plan import make_segments
 from cannery.choose.signature import step_signature
 from cannery.errors import CanneryError, OptionError

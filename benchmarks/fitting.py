@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from cannery.analysis.disassembly import Instruction, Machine, parse_disassembly
-from cannery.analysis.mca import find_estimator
+from cannery.analysis.models import find_estimator
 from cannery.errors import ToolchainError
 from cannery.ir.graph import Graph
 from cannery.resources import runtime_include_dir

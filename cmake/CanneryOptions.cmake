@@ -45,4 +45,5 @@ set(_CANNERY_BOARD_CURES "silvermont for a NAO V6, atom32 for a V5;aarch64-a53 f
 # How generated code is compiled in every configuration.
 set(_CANNERY_PRIVATE_FLAGS_all "-O2;-fno-fast-math;-ffp-contract=off")
 set(_CANNERY_PRIVATE_FLAGS_gcc "-fno-tree-ter;-fno-tree-loop-distribute-patterns;-fno-schedule-insns")
+set(_CANNERY_PRIVATE_FLAGS_gcc_neon "-frename-registers")
 set(_CANNERY_PRIVATE_FLAGS_x86_32 "-mfpmath=sse")

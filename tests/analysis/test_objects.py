@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from cannery.analysis.disassembly import Instruction, Machine, disassemble, machine_of
+from cannery.analysis.estimator import Estimator, Task
 from cannery.analysis.kernels import function_pieces, hotness, object_flags
-from cannery.analysis.mca import Estimator, Task, assembly, find_estimator
+from cannery.analysis.mca import assembly
 from cannery.analysis.mix import Piece
+from cannery.analysis.models import find_estimator
 from cannery.errors import ToolchainError
 from cannery.target.toolchain import Toolchain
 from needs import need_program, need_toolchain
@@ -179,7 +181,7 @@ def test_many_pieces_take_what_each_takes(machine: Machine) -> None:
     cpu, add, none = {
         Machine.X86_64: ("silvermont", ("addps", "%xmm0", "%xmm1"), "vfmadd231ps"),
         Machine.ARM: ("cortex-a9", ("vadd.f32", "d0", "d0", "d1"), "abacus"),
-        Machine.AARCH64: ("cortex-a53", ("fadd", "v0.4s", "v0.4s", "v1.4s"), "abacus"),
+        Machine.AARCH64: ("cortex-a72", ("fadd", "v0.4s", "v0.4s", "v1.4s"), "abacus"),
     }[machine]
     one = Instruction(0, add[0], add[1:])
     bad = Instruction(0, none, ("%xmm0", "%xmm1", "%xmm2"))

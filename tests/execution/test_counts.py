@@ -178,3 +178,29 @@ def test_all_code_of_a_network_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> 
     assert addresses.start == min(place.address for place in own.values())
     assert addresses.stop == max(place.address + place.size for place in own.values())
     assert {*own} <= {function.name for function in functions}
+
+
+def test_cycles_of_steps_by_the_model_of_a_processor(capsys: pytest.CaptureFixture[str]) -> None:
+    need_runner(need_toolchain("aarch64-a53"), strict=True)
+    arguments = ["count", str(ball_example_dir() / "ball.h5"), "--target", "aarch64-a53"]
+    shown: dict[str, dict[str, object]] = {}
+    for cpu in ("cortex-a53", "cortex-a55"):
+        assert invoke([*arguments, "--mca", cpu, "--json"]) == 0
+        shown[cpu] = json.loads(capsys.readouterr().out)
+        assert shown[cpu]["estimated_for"] == cpu
+        steps = shown[cpu]["steps"]
+        assert isinstance(steps, list)
+        assert shown[cpu]["estimated_cycles"] == sum(s["estimated_cycles"] for s in steps)
+        for step in steps:
+            # Two at once at most; nothing waits for ever.
+            assert 0.5 <= step["estimated_cycles"] / step["mix"]["instructions"] < 5
+    # The same instructions, of which the newer processor issues more at once.
+    assert shown["cortex-a53"]["instructions"] == shown["cortex-a55"]["instructions"]
+    first, second = (shown[cpu]["estimated_cycles"] for cpu in ("cortex-a53", "cortex-a55"))
+    assert isinstance(first, float)
+    assert isinstance(second, float)
+    assert second < first
+    assert invoke([*arguments, "--mca", "cortex-a53"]) == 0
+    text = capsys.readouterr().out
+    assert "est. cycles" in text
+    assert "cycles are estimated by Cannery's model for cortex-a53" in text

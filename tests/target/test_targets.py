@@ -280,6 +280,8 @@ def test_private_flags_by_compiler_and_processor(kind: str, name: str) -> None:
     assert set(PRIVATE_FLAGS["all"]) <= set(flags)
     assert ("-mfpmath=sse" in flags) is (name in ("sse2-32", "atom32"))
     assert (set(PRIVATE_FLAGS["gcc"]) <= set(flags)) is (kind == "gcc")
+    renames = kind == "gcc" and name.startswith("neon")
+    assert (set(PRIVATE_FLAGS["gcc_neon"]) <= set(flags)) is renames
 
 
 def test_targets_of_32_bit_x86_compute_with_sse() -> None:

@@ -227,9 +227,9 @@ def test_a_processor_that_is_not_at_hand_is_estimated(
 def test_without_llvm_mca_the_cost_model_decides(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    need_emulated("aarch64-a53")
+    need_emulated("aarch64-a72")
     monkeypatch.setattr("cannery.analysis.mca.newest", lambda program: [])
-    outcome = tuned(model, "aarch64-a53")
+    outcome = tuned(model, "aarch64-a72")
     assert outcome.origin is Origin.EMULATED
     assert any("is an emulator: " in note for note in outcome.notes)
     assert outcome.estimated is None

@@ -1,7 +1,7 @@
 """Cycles of a program's functions: how often their code runs x how long it takes.
 
-An emulator counts the former, llvm-mca estimates the latter. It ignores caches and mispredicted
-branches.
+An emulator counts the former, a model of the pipeline estimates the latter. It ignores caches and
+mispredicted branches.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cannery.analysis.disassembly import Function, Instruction, Machine
+from cannery.analysis.estimator import Estimator, Task
 from cannery.analysis.loops import find_regions, split_blocks
-from cannery.analysis.mca import Estimator, Task
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def estimate(
 ) -> list[float | None]:
     """Cycles of one call of each function.
 
-    None if llvm-mca does not know an instruction. Raises ToolchainError if it cannot be run.
+    None if the model does not know an instruction. Raises ToolchainError if it cannot be run.
     """
     runs = [
         [run for function in one.functions for run in _of_function(function, machine, one.runs)]

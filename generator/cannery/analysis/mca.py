@@ -14,6 +14,7 @@ from functools import cached_property
 
 from cannery.analysis.arm import listed_registers
 from cannery.analysis.disassembly import RISCV_FEATURES, Instruction, Machine, newest
+from cannery.analysis.estimator import Estimator, Task
 from cannery.analysis.instructions import branch_kind
 from cannery.analysis.kinds import Branch
 from cannery.errors import ToolchainError
@@ -36,11 +37,6 @@ _NAMES = {
     "zen5": ("znver5", "znver4", "znver3"), "znver5": ("znver5", "znver4", "znver3"),
 }  # fmt: skip
 
-#: Names of the same processor.
-_SAME = {
-    "bonnell": ("bonnell", "atom"), "zen4": ("znver4",), "zen5": ("znver5",)
-}  # fmt: skip
-
 #: Processors that LLVM describes with the model of another one (versions 14 to 19).
 _MODELS = dict.fromkeys(
     ("cortex-a72", "cortex-a73", "cortex-a75", "cortex-a76", "cortex-a77", "cortex-a78"),
@@ -54,55 +50,21 @@ _FEATURES = {Machine.ARM: "+neon", Machine.RISCV64: RISCV_FEATURES}
 #: What begins a comment that llvm-mca reads, if not #.
 _COMMENTS = {Machine.ARM: "@"}
 
-#: Iterations of a loop, by its number of instructions: enough for its steady state.
-_PASSES = ((30, 100), (100, 24), (400, 8))
-_FEWEST_PASSES = 4
-
 #: Pieces per run of the program, which reads a whole file before it begins.
 _BATCH = 400
 
 
 @dataclass(frozen=True)
-class Task:
-    """A piece of code: a loop, of which one iteration in the steady state counts, or code that runs
-    once.
-    """
-
-    code: tuple[Instruction, ...]
-    loop: bool
-
-    @property
-    def passes(self) -> int:
-        """How many are simulated."""
-        if not self.loop:
-            return 1
-        size = len(self.code)
-        return next((passes for most, passes in _PASSES if size <= most), _FEWEST_PASSES)
-
-
-@dataclass(frozen=True)
-class Estimator:
-    """llvm-mca for the processor `wanted`.
-
-    `cpu` is the name given to the program, and `model` the processor whose model that is: another
-    processor if the program has nothing better.
-    """
+class LlvmMca(Estimator):
+    """llvm-mca, where `cpu` is the name given to the program."""
 
     program: str
     machine: Machine
-    cpu: str
-    model: str
-    wanted: str
 
     @property
-    def is_approximate(self) -> bool:
-        """Whether the model is that of another processor."""
-        return self.model not in _SAME.get(self.wanted, (self.wanted,))
-
-    @property
-    def note(self) -> str:
-        """The model's processor, if it is a different one."""
-        return f"by the model of {self.model}" if self.is_approximate else ""
+    def by(self) -> str:
+        """See the base."""
+        return "llvm-mca"
 
     @cached_property
     def version(self) -> str:
@@ -111,19 +73,12 @@ class Estimator:
         return f"llvm-mca {found[1]}" if found else self.program
 
     def cycles(self, code: Sequence[Instruction], *, loop: bool) -> float:
-        """Cycles of one pass: for a loop, in its steady state; for other code, once from start to
-        end.
-
-        Raises ToolchainError for instructions that llvm-mca does not know for this processor.
-        """
+        """See the base."""
         passes = _ITERATIONS if loop else 1
         return self._simulated([assembly(code, self.machine)], passes)[0] / passes
 
     def batch(self, tasks: Sequence[Task]) -> list[float | None]:
-        """Cycles of many pieces, see `cycles`; None if an instruction is unknown.
-
-        Raises ToolchainError if the program cannot be run.
-        """
+        """See the base."""
         texts = [assembly(task.code, self.machine) for task in tasks]
         wanted = dict.fromkeys(zip(texts, (task.passes for task in tasks), strict=True))
         found: dict[tuple[str, int], float | None] = {}
@@ -161,7 +116,7 @@ class Estimator:
         return [float(cycles) for cycles in found]
 
 
-def find_estimator(cpu: str, machine: Machine) -> Estimator:
+def find_mca(cpu: str, machine: Machine) -> LlvmMca:
     """llvm-mca for a processor by LLVM's name or a common one.
 
     Raises ToolchainError for an unknown processor, or if the program is not installed.
@@ -176,7 +131,7 @@ def find_estimator(cpu: str, machine: Machine) -> Estimator:
             f"unknown processor {cpu!r}", where="--mca",
             cure=f"one of LLVM's for {machine.value}, such as {_example(machine)}",
         )  # fmt: skip
-    return Estimator(program, machine, name, _MODELS.get(name, name), cpu)
+    return LlvmMca(name, _MODELS.get(name, name), cpu, program, machine)
 
 
 def _knows(program: str, machine: Machine, cpu: str) -> bool:

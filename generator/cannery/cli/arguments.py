@@ -39,6 +39,17 @@ def _option(spec: Spec) -> Callable[[F], F]:
     )  # fmt: skip
 
 
+def mca_option(function: F) -> F:
+    """Add `--mca`: the processor whose cycles are estimated."""
+    decorate = click.option(
+        "--mca",
+        metavar="CPU",
+        help="Estimate cycles for a processor, by Cannery's model (cortex-a53, cortex-a55) or by "
+        "llvm-mca: atom, silvermont, cortex-a9, cortex-a72 ...",
+    )
+    return decorate(function)
+
+
 def _complete(
     spec: Spec, context: click.Context, parameter: click.Parameter, begun: str
 ) -> list[str | CompletionItem]:

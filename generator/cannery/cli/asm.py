@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 
+from cannery.analysis.estimator import Estimator
 from cannery.analysis.kernels import StepCode, step_codes
-from cannery.analysis.mca import Estimator, find_estimator
 from cannery.analysis.mix import Mix, Piece
-from cannery.cli.arguments import generating_options, options_of
+from cannery.analysis.models import find_estimator
+from cannery.cli.arguments import generating_options, mca_option, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table, warn
 from cannery.errors import OptionError, ToolchainError, one_of
@@ -30,12 +31,7 @@ from cannery.target.toolchain import find_toolchain
 )
 @generating_options()
 @click.argument("layer", required=False)
-@click.option(
-    "--mca",
-    metavar="CPU",
-    help="Estimate cycles with llvm-mca for a processor: atom, silvermont, cortex-a9, cortex-a53 "
-    "...",
-)
+@mca_option
 @json_option
 def command(model: Path, layer: str | None, mca: str | None, as_json: bool, **raw: Any) -> None:
     """Show the hot loop of every step of MODEL, or of LAYER with its instructions.
@@ -65,8 +61,7 @@ def command(model: Path, layer: str | None, mca: str | None, as_json: bool, **ra
         _print_step(chosen[0], estimator)
     click.echo(f"\n{toolchain.target.name} ({source.source.isa.name}), {compiler}")
     if estimator:
-        about = f"; {estimator.note}" if estimator.note else ""
-        click.echo(f"cycles are estimated by llvm-mca for {estimator.cpu}{about}")
+        click.echo(estimator.remark)
 
 
 def find_step(steps: Sequence[StepCode], layer: str) -> StepCode:

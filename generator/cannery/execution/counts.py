@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 
 from cannery.analysis.counting import Counting, Piece, by_instruction, counting
 from cannery.analysis.disassembly import disassemble
+from cannery.analysis.estimate import Counted, estimate
+from cannery.analysis.estimator import Estimator
 from cannery.analysis.kernels import apart, apart_flags, step_functions
 from cannery.analysis.loops import split_blocks
 from cannery.analysis.mix import Mix, executed_mix, sum_mixes
+from cannery.analysis.models import find_estimator
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
 from cannery.execution.program import NetworkProgram, Sample, network_program
@@ -21,23 +24,28 @@ from cannery.target.toolchain import Toolchain
 
 @dataclass(frozen=True)
 class StepCount:
-    """What ran of a step's functions in one run of the network."""
+    """What ran of a step's functions in one run of the network, and how many cycles a model of a
+    pipeline gives it (None: it was not asked, or does not know an instruction).
+    """
 
     name: str
     schedule: str
     macs: int
     mix: Mix
+    cycles: float | None = None
 
 
 @dataclass(frozen=True)
 class NetworkCount:
-    """The instructions of one run: those of its steps, and those outside of steps (`rest`).
+    """The instructions of one run: those of its steps, and those outside of steps (`rest`);
+    `estimator` is what gave the steps cycles.
 
     Of a network with strides that runs step by step, a run is as many calls as make all layers run.
     """
 
     steps: tuple[StepCount, ...]
     rest: int
+    estimator: Estimator | None = None
 
     @property
     def instructions(self) -> int:
@@ -48,11 +56,18 @@ class NetworkCount:
         """What all steps did."""
         return sum_mixes(step.mix for step in self.steps)
 
+    @property
+    def cycles(self) -> float | None:
+        """What the model says of all steps; None if it does not say it of each."""
+        found = [step.cycles for step in self.steps]
+        return None if None in found else sum(each for each in found if each is not None)
+
 
 def count_network(
-    source: Source, files: Mapping[str, bytes], toolchain: Toolchain, runner: Runner, sample: Sample
-) -> NetworkCount:
-    """Build a network as a program, and count one run of it.
+    source: Source, files: Mapping[str, bytes], toolchain: Toolchain, runner: Runner,
+    sample: Sample, cpu: str = "",
+) -> NetworkCount:  # fmt: skip
+    """Build a network as a program, and count one run of it; its cycles by the model of `cpu`.
 
     Every kernel stays a separate function; in a library, compilers may merge several, which saves
     some calls. Raises ToolchainError.
@@ -74,16 +89,22 @@ def count_network(
         addresses = range(first & ~1, last)
         machine, functions = disassemble(program.executable, toolchain.compiler, addresses)
     runs = by_instruction(pieces, functions)
+    own_functions = [step_functions(source, call, functions) for call in source.calls]
+    cycles: list[float | None] = [None] * len(own_functions)
+    estimator = find_estimator(cpu, machine) if cpu else None
+    if estimator:
+        counted = [Counted(tuple(each), runs) for each in own_functions]
+        cycles = estimate(machine, counted, estimator)
     steps = []
-    for call, macs in zip(source.calls, source.round_macs, strict=True):
-        mixes = [
-            executed_mix(split_blocks(function, machine), machine, runs)
-            for function in step_functions(source, call, functions)
-        ]
+    for call, macs, found, each in zip(
+        source.calls, source.round_macs, own_functions, cycles, strict=True
+    ):
+        mix = sum_mixes(executed_mix(split_blocks(f, machine), machine, runs) for f in found)
         planned = call.planned
-        steps.append(StepCount(planned.step.name, str(planned.choice), macs, sum_mixes(mixes)))
+        steps.append(StepCount(planned.step.name, str(planned.choice), macs, mix, each))
     total = sum(piece.instructions * times for piece, times in pieces.items())
-    return NetworkCount(tuple(steps), total - sum(step.mix.instructions for step in steps))
+    rest = total - sum(step.mix.instructions for step in steps)
+    return NetworkCount(tuple(steps), rest, estimator)
 
 
 def _one_run(counter: Counting, program: NetworkProgram) -> Counter[Piece]:

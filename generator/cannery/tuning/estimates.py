@@ -9,7 +9,8 @@ from cannery.analysis.calls import Calls
 from cannery.analysis.counting import Piece, by_instruction, counting
 from cannery.analysis.disassembly import Machine, disassemble
 from cannery.analysis.estimate import estimate
-from cannery.analysis.mca import Estimator, find_estimator
+from cannery.analysis.estimator import Estimator
+from cannery.analysis.models import find_estimator
 from cannery.measure.build import Built
 from cannery.measure.elf import function_places
 from cannery.measure.measure import Check, check
@@ -78,7 +79,7 @@ class Estimated:
 def find_pipeline(target: Target) -> Pipeline | None:
     """The model of a target's processor; None if the target is not a particular processor.
 
-    Raises ToolchainError if llvm-mca is missing, or too old to know the processor.
+    Raises ToolchainError if llvm-mca is needed and missing, or too old to know the processor.
     """
     if not target.pipeline:
         return None
@@ -91,7 +92,7 @@ def candidate_cycles(
     """Estimated cycles of one call (all images) by symbol; those that cannot be estimated are
     missing.
 
-    Raises ToolchainError if no disassembler or no llvm-mca can run.
+    Raises ToolchainError if no disassembler can run, or no llvm-mca where it is needed.
     """
     built = checked.built
     places = function_places(built.executable)
