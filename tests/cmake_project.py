@@ -147,8 +147,11 @@ class Project:
 
 
 def copy_of_example(folder: Path, name: str, *others: str) -> Project:
-    """A project in `examples`, with others from which it takes files beside it; this Python."""
+    """A project in `examples`, with others from which it takes files and what trainings share; this
+    Python.
+    """
     for each in (name, *others):
         ignored = shutil.ignore_patterns("build", "__pycache__", "*.npz")
         shutil.copytree(EXAMPLES / each, folder / each, ignore=ignored)
+    shutil.copy(EXAMPLES / "training.py", folder)
     return Project(folder / name, Path(sys.executable))

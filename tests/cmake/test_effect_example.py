@@ -14,7 +14,7 @@ import pytest
 from cannery.ir.evaluate import evaluate
 from cannery.options import make_options
 from cannery.pipeline import load_model
-from cmake_project import Project
+from cmake_project import Project, copy_of_example
 from needs import need_program
 
 ROOT = Path(__file__).parents[2]
@@ -105,10 +105,9 @@ def test_a_host_runs_the_plugin(project: Project) -> None:
 
 def test_training_writes_networks_that_stream(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    folder = tmp_path / "effect"
-    shutil.copytree(EXAMPLE, folder)
+    folder = copy_of_example(tmp_path, "effect").folder
     done = subprocess.run(
-        [sys.executable, "train.py", "--minutes", "0.01", "lstm", "wavenet"], cwd=folder, text=True,
+        [sys.executable, "train.py", "--minutes", "0.01"], cwd=folder, text=True,
         capture_output=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
