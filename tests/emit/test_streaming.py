@@ -254,7 +254,7 @@ def convolved() -> Model:
         (shuffled(), "'mix"),
         (
             convolved(),
-            "--latency: .* layer 'conv' is the first that looks ahead, by 1 .*--latency 1 ",
+            "--latency: .* layer 'conv' is the first that looks ahead, by 1, .*--latency 1 ",
         ),
     ],
     ids=["backward", "shuffled", "convolved"],

@@ -107,14 +107,14 @@ class Gemm:
 
     `a_row`, `a_k` and `b_k` are strides in elements; b_k == 0: packed blocks. `split` sets of
     accumulators take turns over k and are added at the end, to hide latency. `broadcast`: set1
-    (from memory), rotate (four k loaded once, into each quarter of wider vectors, and rotated
-    there, B stored in rotated order: Thielke & Hasselbring, "A JIT Compiler for Neural Network
-    Inference", 2019, eq. 3), slide (four from each k on, see `conv.direct_oc`) or lane (NEON).
-    `ahead`: how many bytes after each load of packed B are prefetched (0: none), with `near` to the
-    first-level cache. `streams`: see `pack_blocks`. `aside`: after how many passes sums are put
-    aside, see `sums` (0: never). `once` keeps compilers from loading a vector of B again for each
-    row, see `reloads`; so do `turns`, where a tile has two rows of inputs that rotate or slide, and
-    `held` registers, if a tile has room in them.
+    (from memory), rotate (four k loaded once, into each four lanes, and rotated there, B stored in
+    rotated order: Thielke & Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq.
+    3), slide (four from each k on, see `conv.direct_oc`) or lane (NEON). `ahead`: how many bytes
+    after each load of packed B are prefetched (0: none), with `near` to the first-level cache.
+    `streams`: see `pack_blocks`. `aside`: after how many passes sums are put aside, see `sums` (0:
+    never). `once` keeps compilers from loading a vector of B again for each row, see `reloads`; so
+    do `turns`, where a tile has two rows of inputs that rotate or slide, and `held` registers, if a
+    tile has room in them.
     """
 
     k: int
