@@ -131,6 +131,11 @@ CHANGES: tuple[Change, ...] = (
         "initial = quantised.op.reference(first, factor)[0] if state.initial else first",
         "initial = first",
     ),
+    _pasts(
+        "states that are no past are connected, whatever their scales",
+        "if state.output in pasts:",
+        "if True:",
+    ),
     _blocks(
         "each block has scales of its own",
         "    return found.ranges\n",

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 import cannery
 from cannery.errors import OptionError
-from cannery.frontends.streaming import AUTO, to_streaming
+from cannery.frontends.streaming import AUTO, declare_states, to_streaming
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Relu, Tanh
+from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad
 from cannery.ops.softmax.op import Softmax
@@ -111,6 +112,18 @@ def test_a_past_that_is_read_as_floats_stays(tmp_path: Path) -> None:
     made = run_passes(to_streaming(graph), integers=True)
     made = quantize(made, DType.INT8, tmp_path / "samples.npz", 0.1)
     assert [made.types[s.input].dtype for s in made.states] == [DType.INT8, DType.FLOAT32]
+
+
+def test_states_that_are_no_past_have_scales_of_their_own(tmp_path: Path) -> None:
+    """What a layer reads of one step and makes for the next."""
+    b = Net(4)
+    x, h = b.input("x", (1, 3)), b.input("h", (1, 3))
+    y = b.node(Relu(), [b.node(Add(), [b.node(MatMul(), [v, b.weight(3, 3)]) for v in (x, h)])])
+    made = declare_states(b.graph(b.node(MatMul(), [y, b.weight(3, 2)]), y), {"h": y})
+    np.savez(tmp_path / "samples.npz", x=np.random.default_rng(1).random((8, 3), np.float32))
+    for raw in (False, True):
+        found = quantize(made, DType.INT8, tmp_path / "samples.npz", 0.5, raw=raw)
+        assert found.types["h"].dtype is DType.FLOAT32
 
 
 def given(folder: Path, blocks: tuple[int, ...]) -> tuple[Path, dict[str, Any]]:

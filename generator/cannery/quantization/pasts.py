@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -21,11 +22,14 @@ def rewrite_past(draft: Draft, node: Node) -> None:
     draft.rewriter.replace_node(node, new)
 
 
-def integer_states(graph: Graph) -> Graph:
-    """States that are only quantised, and made of integers, as integers."""
+def integer_states(graph: Graph, pasts: Collection[str]) -> Graph:
+    """Of these states, those that are only quantised, and made of integers, as integers: both have
+    the scale of the value.
+    """
     graph = eliminate_dead(graph)
     for state in graph.states:
-        graph = _as_integers(graph, state)
+        if state.output in pasts:
+            graph = _as_integers(graph, state)
     return graph
 
 

@@ -59,7 +59,7 @@ def quantize(
         _weight_bytes(graph), _weight_bytes(made), rewritten.floats,
         rewritten.ranges,
     )  # fmt: skip
-    made = integer_states(made)
+    made = integer_states(made, pasts)
     return replace(made, quantization=facts, files=(*made.files, calibration))
 
 
