@@ -86,6 +86,17 @@ class Quantised(Net):
         return super().constant(name, values.reshape(shape) if shape else values)
 
 
+@pytest.mark.parametrize("scale", [0.0, 1e-38])
+def test_scales_that_lose_everything(scale: float) -> None:
+    b = Quantised()
+    parts = [b.constant("s", np.float32([scale])), b.constant("z", np.zeros(1, np.int8))]
+    y = b.node(DequantizeLinear(), [b.stored(b.input("x", (1, STEPS, 3))), *parts])
+    op = Conv((1,), ((2, 0),), (1,))
+    with np.errstate(all="raise", under="ignore"):
+        calls = to_streaming(b.graph(b.node(op, [y, b.weight(3, 3, 3)])))
+    assert kept(calls) == [DType.INT8]
+
+
 def test_what_is_stored_twice_is_the_same() -> None:
     """Padding that is quantised as the value is: nothing is computed for it."""
     b = Quantised()

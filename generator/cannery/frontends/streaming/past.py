@@ -441,6 +441,7 @@ def _as_integers(
         return None
     unit, zero = np.asarray(scale, np.float32).reshape(()), zero.reshape(())
     wanted = np.asarray(numbers, np.float32)
-    found = quantised(wanted / unit, zero)
+    with np.errstate(all="ignore"):  # a scale may be 0
+        found = quantised(wanted / unit, zero)
     exact = (DequantizeLinear().value(found, unit, zero) == wanted) | (wanted == -np.inf)
     return tuple(map(float, found)) if exact.all() else None
