@@ -55,6 +55,8 @@ _walk = rows(f"{_C}/analysis/walk.py", "tests/analysis/test_walk.py")
 _mca = rows(
     f"{_C}/analysis/mca.py", "tests/analysis/test_objects.py", "tests/analysis/test_walk.py"
 )
+_inorder = rows(f"{_C}/analysis/inorder.py", "tests/analysis/test_inorder.py")
+_arm_pipeline = rows(f"{_C}/analysis/arm_pipeline.py", "tests/analysis/test_inorder.py")
 _driver = rows(f"{_C}/execution/driver.c", "tests/execution/test_driver.py")
 _add = rows("cmake/AddNnModel.cmake", "tests/cmake/test_errors.py", "tests/cmake/test_building.py")
 _capture = rows("cmake/capture_compiler.py", "tests/cmake/test_building.py",
@@ -62,6 +64,31 @@ _capture = rows("cmake/capture_compiler.py", "tests/cmake/test_building.py",
 _run = rows("cmake/run_cannery.py", "tests/cmake/test_run_cannery.py")
 
 CHANGES: tuple[Change, ...] = (
+    _inorder(
+        "what has to come first of a pair does not come second",
+        "if self.issued and (one.alone or one.first):",
+        "if self.issued and one.alone:",
+    ),
+    _inorder(
+        "vectors are not loaded while a multiply-add adds",
+        "one.meets and any(",
+        "one.branches and any(",
+    ),
+    _inorder(
+        "arithmetic that waits in the second stage is done later",
+        "_Value(at + latency + late, at, 1)",
+        "_Value(at + latency, at, 1)",
+    ),
+    _arm_pipeline(
+        "registers of a list arrive one after the other",
+        "(r, latency + int(k * each))",
+        "(r, latency)",
+    ),
+    _arm_pipeline(
+        "128 bits take both vector units",
+        "halves=2 if wide else 1, meets",
+        "halves=1, meets",
+    ),
     _runner(
         "deaths by signals behind a shell are exit codes",
         "number = -code if code < 0 else code - 128",

@@ -73,7 +73,7 @@ def _program(name: str, package: str, extra: str = "") -> Check:
 
 def _analyser() -> Check:
     found = next(filter(None, map(shutil.which, newest("llvm-mca"))), "")
-    use = "cannery asm --mca, and for tuning if only an emulator runs programs"
+    use = "--mca of asm and count, and for tuning if only an emulator runs programs"
     return Check("program llvm-mca", found, f"apt install llvm; it is for {use}")
 
 
