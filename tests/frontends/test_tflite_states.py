@@ -20,6 +20,7 @@ from cannery.frontends import load_graph
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
+from cannery.ops.fixed_point.arithmetic import by_factor, make_factor
 from frontends.tflite_files import Graph as File
 from frontends.tflite_files import TfliteFile, runs_of_litert, tflite_file
 from needs import need_program
@@ -195,6 +196,42 @@ def svdf(rank: int) -> Made:
     return tflite_file(fill), expected
 
 
+def svdf_of_bytes(rank: int) -> Made:
+    """On int8, with a state of int16."""
+    filters, memory, random = 3 * rank, 4, np.random.default_rng(rank)
+    features = random.integers(-127, 128, (filters, WIDTH)).astype(np.int8)
+    times = random.integers(-4000, 4000, (filters, memory)).astype(np.int16)
+    bias = random.integers(-(10**6), 10**6, 3).astype(np.int32)
+    scales = [float(np.float32(v)) for v in (0.05, 0.013, 0.001, 0.0007, 0.02)]
+
+    def fill(g: File) -> Sequence[int]:
+        x = g.input((N, WIDTH), "INT8", scales=scales[:1], zeros=[7])
+        parts = [
+            g.constant(a, scales=[s], zeros=[0])
+            for a, s in ((features, scales[1]), (times, scales[2]), (bias, scales[2] * scales[3]))
+        ]
+        state = g.tensor(
+            (N, filters * memory), "INT16", is_variable=True, scales=scales[3:4], zeros=[0]
+        )
+        options = {"Rank": rank, "FusedActivationFunction": 1}
+        y = g.tensor((N, 3), "INT8", scales=scales[4:], zeros=[-9])
+        return [g.add("SVDF", [x, *parts, state], y, options="SVDFOptions", **options)]
+
+    def expected(runs: Sequence[Array]) -> list[Array]:
+        of_state = make_factor(float(np.float32(scales[0] * scales[1]) / np.float32(scales[3])))
+        of_result = make_factor(float(np.float32(scales[3] * scales[2]) / np.float32(scales[4])))
+        state, found = np.zeros((N, filters, memory), np.int64), []
+        for given in runs:
+            products = (given.astype(np.int64) - 7) @ features.T.astype(np.int64)
+            newest = np.clip(by_factor(products, of_state), -(2**15), 2**15 - 1)
+            state = np.concatenate([state[..., 1:], newest[..., None]], 2)
+            sums = (state * times).sum(2).reshape(N, 3, rank).sum(2) + bias
+            found.append(np.clip(by_factor(sums, of_result) - 9, -128, 127))
+        return found
+
+    return tflite_file(fill), expected
+
+
 def counter() -> Made:
     """A variable that begins with 10, is read, and becomes the sum of itself and the input."""
     file = TfliteFile()
@@ -265,6 +302,7 @@ CASES: dict[str, Made] = {
     "lstm_both": both_directions(merged=True), "lstm_apart": both_directions(merged=False),
     "lstm_peepholes": lstm(peepholes=True), "lstm_steps_first": lstm(time_major=True),
     "rnn": rnn(single=False), "rnn_step": rnn(single=True), "svdf": svdf(1), "svdf_rank": svdf(2),
+    "svdf_int8": svdf_of_bytes(1), "svdf_int8_rank": svdf_of_bytes(2),
     "counter": counter(), "window": window(),
 }  # fmt: skip
 
@@ -283,7 +321,9 @@ def evaluated(graph: Graph, given: Sequence[Array]) -> Iterator[Array]:
     now: dict[str, Array] = {}
     for state in graph.states:
         shape = graph.types[state.input].shape
-        now[state.input] = np.reshape(state.initial, shape) if state.initial else np.zeros(shape)
+        dtype = graph.types[state.input].dtype.numpy
+        nothing = np.zeros(shape, dtype)
+        now[state.input] = np.reshape(state.initial, shape) if state.initial else nothing
     for x in given:
         found = evaluate(graph, {graph.inputs[0]: x, **now})
         now = {s.input: np.asarray(found[s.output]) for s in graph.states}
@@ -311,7 +351,7 @@ def test_the_expectation_is_that_of_litert(name: str, tmp_path: Path) -> None:
         assert np.abs(y.astype(np.float64) - right).max() <= 1e-5 * np.abs(right).max()
 
 
-@pytest.mark.parametrize("name", ["counter", "window", "svdf", "lstm"])
+@pytest.mark.parametrize("name", ["counter", "window", "svdf", "svdf_int8", "lstm"])
 def test_code_goes_on_too(name: str, tmp_path: Path) -> None:
     need_program("gcc")
     data, expected = CASES[name]

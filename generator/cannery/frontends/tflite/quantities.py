@@ -33,6 +33,7 @@ class Quantity:
 
 
 def _of(tensor: Tensor) -> Quantity | None:
+    """What the integers of a tensor mean; None for floats."""
     if tensor.dtype == "FLOAT32":
         return None
     where = f"tensor {tensor.name!r}"

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.tflite.scope import ACTIVATIONS, Scope, operator
+from cannery.ir.tensor import DType
 from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise import Add, Mul, Sigmoid
 from cannery.ops.matmul.op import MatMul
-from cannery.ops.movement.op import Slice, Transpose
+from cannery.ops.movement.op import Cast, Slice, Transpose
 from cannery.ops.recurrent.base import CELL, HIDDEN, SEQUENCE, Activation
 from cannery.ops.recurrent.op import Lstm, Rnn
 from cannery.ops.reduce.op import ReduceSum
@@ -177,23 +178,30 @@ def svdf(scope: Scope) -> str:
     over time and over `rank` rows.
     """
     scope.ignore("AsymmetricQuantizeInputs")
-    x, times, rank = scope.input(0), scope.input(2), scope.integer("Rank")
-    n, (filters, steps) = scope.shape(x)[0], _matrix(scope, times)
-    if rank < 1 or filters % rank:
-        raise ModelError(f"a rank of {rank} for {filters} filters")
     features = scope.node(Transpose((1, 0)), [scope.input(1)], "features")
-    product = scope.node(MatMul(), [x, features], "product")
-    newest = scope.reshaped(product, (n, filters, 1), "newest")
-    past = scope.reshaped(scope.input(4), (n, filters, steps), "past")
-    kept = scope.node(Slice((0, 0, 1), (n, filters, steps), (1, 1, 1)), [past], "kept")
-    state = scope.node(Concat(2), [kept, newest], "state") if steps > 1 else newest
-    scope.keep(4, scope.reshaped(state, (n, filters * steps), "next"))
-    weighted = scope.node(Mul(), [state, times], "weighted")
-    rows = scope.reshaped(weighted, (n, filters // rank, rank * steps), "rows")
-    y = scope.node(ReduceSum((2,)), [rows], "sum")
+    product = scope.node(MatMul(), [scope.input(0), features], "product")
+    y = svdf_sums(scope, product, scope.input(4), scope.input(2))
     if scope.has(3):
         y = scope.node(Add(), [y, scope.input(3)], "biased")
     return scope.fused(y)
+
+
+def svdf_sums(scope: Scope, newest: str, past: str, times: str) -> str:
+    """The state moves by a step and is kept; its products with `times` are summed."""
+    (n, filters), (_, steps) = scope.shape(newest), _matrix(scope, times)
+    rank = scope.integer("Rank")
+    if rank < 1 or filters % rank:
+        raise ModelError(f"a rank of {rank} for {filters} filters")
+    newest = scope.reshaped(newest, (n, filters, 1), "newest")
+    past = scope.reshaped(past, (n, filters, steps), "past")
+    kept = scope.node(Slice((0, 0, 1), (n, filters, steps), (1, 1, 1)), [past], "kept")
+    state = scope.node(Concat(2), [kept, newest], "state") if steps > 1 else newest
+    scope.keep(4, scope.reshaped(state, (n, filters * steps), "next"))
+    if scope.dtype(times) is DType.INT16:
+        state, times = (scope.node(Cast(DType.INT32), [v], "numbers") for v in (state, times))
+    weighted = scope.node(Mul(), [state, times], "weighted")
+    rows = scope.reshaped(weighted, (n, filters // rank, rank * steps), "rows")
+    return scope.node(ReduceSum((2,)), [rows], "sum")
 
 
 def _matrix(scope: Scope, value: str) -> Sequence[int]:
