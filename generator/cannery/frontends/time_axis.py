@@ -19,7 +19,9 @@ from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.fixed_point.average_pool import FixedAveragePool
+from cannery.ops.fixed_point.short_softmax import ShortSoftmax
 from cannery.ops.fixed_point.softmax import FixedSoftmax
+from cannery.ops.fixed_point.tables import ShortSigmoid, ShortTable
 from cannery.ops.indexing.gather import Gather
 from cannery.ops.indexing.masks import ReverseSequence
 from cannery.ops.matmul.op import MatMul
@@ -246,7 +248,10 @@ _RULES: Mapping[Any, Callable[[Use], tuple[int, Op]]] = {
     FixedAveragePool: _image,
     Resize: _image,
     ByteTable: _off,
+    ShortTable: _off,
+    ShortSigmoid: _off,
     FixedSoftmax: lambda u: _off(u, u.output.rank - 1),
+    ShortSoftmax: lambda u: _off(u, u.output.rank - 1),
     Softmax: lambda u: _off(u, u.op.axis),
     LogSoftmax: lambda u: _off(u, u.op.axis),
     BatchNormalization: lambda u: _off(u, u.op.axis),
