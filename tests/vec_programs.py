@@ -24,7 +24,16 @@ from needs import missing, need_program, need_runner, need_toolchain
 
 PROGRAMS = Path(__file__).parent / "runtime"
 NATIVE = ("generic", "sse2", "ssse3", "sse42", "avx2", "avx512")
-CROSS = ("atom32", "neon32", "neon32-vfpv4", "neon64", "riscv64", "riscv64v128", "riscv64v256")
+CROSS = (
+    "atom32",
+    "thumbdsp",
+    "neon32",
+    "neon32-vfpv4",
+    "neon64",
+    "riscv64",
+    "riscv64v128",
+    "riscv64v256",
+)
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 STANDARDS = {"c99": ("-x", "c", "-std=c99"), "c++11": ("-x", "c++", "-std=c++11")}
 

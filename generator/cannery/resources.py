@@ -32,7 +32,7 @@ def runtime_include_dir() -> Path:
 
 def toolchains_dir() -> Path:
     """The folder of the CMake toolchain files."""
-    return _data("toolchains", "mps2-an500.ld")
+    return _data("toolchains", "mps2.ld")
 
 
 def ball_example_dir() -> Path:

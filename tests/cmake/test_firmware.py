@@ -34,6 +34,11 @@ def test_first_boot(firmware: Project, toolchain: str, target: str) -> None:
     assert '{"image": "drawn", "ball": ' in told
 
 
+@pytest.mark.parametrize("core", ["m0plus", "m3", "m4", "m33", "m55"])
+def test_first_boot_of_other_cores(firmware: Project, core: str) -> None:
+    test_first_boot(firmware, f"cortex-{core}", f"cortex-{core}")
+
+
 def test_files_and_latency(firmware: Project) -> None:
     firmware.configure("-DBALL_MODEL=../ball.h5", "-DCANNERY_TARGET=native")
     firmware.build()

@@ -65,7 +65,17 @@ def count(graph: Graph, toolchain: Toolchain, runner: Runner | None = None) -> N
 
 @pytest.mark.parametrize(
     "target",
-    ["ssse3", "avx2", "ssse3-32", "neon32", "neon64", "cortex-m7", "riscv64", "riscv64v256"],
+    [
+        "ssse3",
+        "avx2",
+        "ssse3-32",
+        "neon32",
+        "neon64",
+        "cortex-m7",
+        "cortex-m55",
+        "riscv64",
+        "riscv64v256",
+    ],
 )
 def test_a_product_has_as_many_multiplications_as_it_should(target: str) -> None:
     found = count(product(), need_toolchain(target))

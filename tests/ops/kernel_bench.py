@@ -43,8 +43,8 @@ from nets.compilation import WARNINGS
 from ops.cases import Case, all_cases
 
 #: Targets that stand for the instruction sets, and those that run on an emulated CPU without more.
-TARGETS = ("generic", "sse2", "ssse3", "sse42", "avx2", "avx512", "atom32", "neon32", "neon64",
-           "riscv64v128", "riscv64v256")  # fmt: skip
+TARGETS = ("generic", "sse2", "ssse3", "sse42", "avx2", "avx512", "atom32", "thumbdsp",
+           "neon32", "neon64", "riscv64v128", "riscv64v256")  # fmt: skip
 STRICT = ("atom32",)
 
 #: Candidates of one schedule for one step: at least while there are any, and at most.

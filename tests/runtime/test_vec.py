@@ -66,7 +66,7 @@ def test_words_of_the_base_alone(build: Build, tmp_path: Path) -> None:
 
 
 HEADERS = {
-    "cortex-m7": ("vec_scalar.h",),
+    "cortex-m7": ("vec_scalar.h", "vec_dsp.h"),
     "sse2": ("vec_scalar.h", "vec_x86_128.h"),
     "avx512": ("vec_x86_256.h", "vec_x86_512.h"),
     "neon32": ("vec_neon.h",),

@@ -102,7 +102,9 @@ def test_32_bit_x86_has_8_registers() -> None:
     [
         ("AVX2", "did you mean 'avx2'"), ("a72", "did you mean 'aarch64-a72'"),
         ("cortex-a53", "take aarch64-a53"),
-        ("esp32", "take any"), ("STM32F4", "take any"), ("stm32h743", "take cortex-m7"),
+        ("esp32", "take any"), ("STM32F4", "take cortex-m4"), ("stm32h743", "take cortex-m7"),
+        ("nRF52840", "take cortex-m4"), ("rp2040", "take cortex-m0plus"), ("pico2", "take cortex-m33"),
+        ("cortex-m85", "take cortex-m55"), ("nrf5340", "take cortex-m33"), ("stm32f103", "take cortex-m3"),
         ("nao", "take silvermont"), ("Raspberry-Pi-4", "aarch64-a72 for a 4"),
         ("rv64gc", "take riscv64, or riscv64v128"), ("riscv32", "take any"),
         ("i686", "take atom32, or sse2-32"),
@@ -127,9 +129,9 @@ def test_processors_are_no_instruction_sets(name: str) -> None:
 def test_any_is_what_a_named_compiler_allows() -> None:
     gcc = need_toolchain("cortex-m7").compiler.command[0]
     model = Path("model.h5")
-    for flags, bits in (("-mcpu=cortex-m4", 32), ("-mcpu=cortex-m0plus", 32)):
+    for flags, isa in (("-mcpu=cortex-m4 -mthumb", "thumbdsp"), ("-mcpu=cortex-m0plus", "generic")):
         target = resolve_target(make_options(model, {"target": "any", "cc": f"{gcc} {flags}"}))
-        assert (target.isa.name, target.isa.bits) == ("generic", bits)
+        assert (target.isa.name, target.isa.bits) == (isa, 32)
         assert not target.isa.joins_scalars
     avx2 = {
         "target": "any",

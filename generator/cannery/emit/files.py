@@ -55,6 +55,7 @@ RUNTIME_HEADERS_ALWAYS = ("cannery.h", "vec_scalar.h")
 _BASE = ("vec_base.h", "vec_types.h")
 _INCLUDES = {
     "vec_scalar.h": (),
+    "vec_dsp.h": (),
     "vec_x86_128.h": _BASE,
     "vec_x86_256.h": ("vec_x86_128.h", *_BASE),
     "vec_x86_512.h": ("vec_x86_128.h", "vec_x86_256.h", *_BASE),

@@ -22,7 +22,7 @@ class Isa:
     architectural vector registers. `macros` must all be defined by the compiler; `flags` make gcc
     and clang define them. `capabilities`: fma, lane_fma, rotate, pairs (broadcast2 and add_pairs of
     the widths over four), masks, gather, dot2_s16, dot4_u8s8, slp (compilers make vectors of
-    neighbouring scalars). `machine` (or its name) is the processor for which costs are estimated;
+    neighbouring scalars), dsp (Thumb's instructions for pairs of int16). `machine` (or its name) is the processor for which costs are estimated;
     it does not change the instruction set.
     """
 
@@ -108,6 +108,8 @@ _ROWS = (
     _x86("avx512", (1, 4, 8, 16), "vec_x86_512.h", _512, _512_FLAGS, _512_CAPS),
     _x86("avx512vnni", (1, 4, 8, 16), "vec_x86_512.h", _512 + " AVX512VNNI",
          _512_FLAGS + " -mavx512vnni", {*_512_CAPS, "dot4_u8s8"}),
+    Isa("thumbdsp", "arm", 32, (1,), 16, "vec_dsp.h", ("__ARM_FEATURE_DSP", "__thumb2__"),
+        ("-mthumb",), frozenset({"dsp"})),
     Isa("neon32", "arm", 32, (1, 4), 16, "vec_neon.h", ("__ARM_NEON",),
         ("-mfpu=neon", "-mfloat-abi=hard"), frozenset({"lane_fma"}), "arm-128"),
     Isa("neon64", "arm", 64, (1, 4), 32, "vec_neon.h", ("__ARM_NEON", "__aarch64__"), (),

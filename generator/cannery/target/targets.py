@@ -63,6 +63,7 @@ _CPU_FLAGS = {
     "avx2": "avx2 fma",
     "avx512": "avx2 fma avx512f avx512vl avx512bw avx512dq",
     "avx512vnni": "avx2 fma avx512f avx512vl avx512bw avx512dq avx512_vnni",
+    "thumbdsp": "thumb edsp",
     "neon32": "neon",
     "neon64": "asimd",
     "neon64dot": "asimd asimddp",
@@ -76,6 +77,7 @@ _EMULATORS = {
     "ssse3": "qemu-x86_64 -cpu Conroe",
     "sse42": "qemu-x86_64 -cpu Nehalem",
     "avx2": "qemu-x86_64 -cpu Haswell",
+    "thumbdsp": "qemu-arm -cpu cortex-a9",
     "neon32": "qemu-arm -cpu cortex-a9",
     "neon64": "qemu-aarch64 -cpu cortex-a53",
     "neon64dot": "qemu-aarch64 -cpu max",
@@ -123,13 +125,41 @@ def _cpu(
     )  # fmt: skip
 
 
-_CORTEX_M7 = Target(
-    "cortex-m7", "Arm Cortex-M7, bare metal", isa_row("generic").with_bits(32), _BARE,
-    ("-mcpu=cortex-m7", "-mthumb", "-mfpu=fpv5-sp-d16", "-mfloat-abi=hard"),
-    ("-specs=rdimon.specs",),
-    ("qemu-system-arm", "-M", "mps2-an500", "-display", "none", "-monitor", "none",
-     "-serial", "none", "-semihosting-config", "enable=on,target=native", "-kernel"),
-    ("none",), ("mps2-an500.ld", "mps2-an500.S"), processors=(arm(0xC27),),
+#: QEMU's boards of Arm without an operating system: mps2.ld says what their memory maps define.
+_SECURE = "vectors_start=0x10000000 code_start=0x10000400 data_start=0x38000000"
+_M55_MAP = (
+    "vectors_start=0 code_start=0x01000000 code_bytes=0x200000 data_start=0x21000000 "
+    "heap_start=0x1000"
+)
+
+
+def _cortex_m(
+    name: str, isa: str, flags: str, board: str, parts: tuple[int, ...], memory: str = ""
+) -> Target:
+    """A core without an operating system, run on a board of QEMU."""
+    emulator = (
+        f"qemu-system-arm -M {board} -display none -monitor none -serial none "
+        "-semihosting-config enable=on,target=native -kernel"
+    )
+    ldflags = ("-specs=rdimon.specs", *(f"-Wl,--defsym={symbol}" for symbol in memory.split()))
+    return Target(
+        f"cortex-{name.lower().replace('+', 'plus')}", f"Arm Cortex-{name}, bare metal",
+        isa_row(isa).with_bits(32).without("slp"), _BARE, ("-mthumb", *flags.split()), ldflags,
+        tuple(emulator.split()), ("none",), ("mps2.ld", "mps2.S"), processors=(arm(*parts),),
+    )  # fmt: skip
+
+
+_CORTEX_M = (
+    _cortex_m("M0+", "generic", "-mcpu=cortex-m0plus", "mps2-an385", (0xC60, 0xC20)),
+    _cortex_m("M3", "generic", "-mcpu=cortex-m3", "mps2-an385", (0xC23,)),
+    _cortex_m("M4", "thumbdsp", "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard",
+              "mps2-an386", (0xC24,)),
+    _cortex_m("M7", "thumbdsp", "-mcpu=cortex-m7 -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
+              "mps2-an500", (0xC27,)),
+    _cortex_m("M33", "thumbdsp", "-mcpu=cortex-m33 -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
+              "mps2-an505", (0xD21,), _SECURE),
+    _cortex_m("M55", "thumbdsp", "-mcpu=cortex-m55 -mfloat-abi=hard", "mps3-an547",
+              (0xD22, 0xD23), _M55_MAP),
 )  # fmt: skip
 
 _RISCV64 = Target(
@@ -155,7 +185,7 @@ _CPUS = (
          "qemu-aarch64 -cpu max", "cortex-a76", 2400, arm(0xD0B, 0xD0E)),
     _cpu("aarch64-a78", "Arm Cortex-A78", "neon64dot", 64, "-mcpu=cortex-a78",
          "qemu-aarch64 -cpu max", "cortex-a78", 2000, arm(0xD41, 0xD42, 0xD4B)),
-    _CORTEX_M7,
+    *_CORTEX_M,
     _RISCV64,
 )  # fmt: skip
 
@@ -183,7 +213,12 @@ BOARDS = (
     (r"(aarch64|arm64|armv8)(-?a)?$", "neon64, which every Arm v8-A runs"),
     (r"bonnell|atom|i[3-6]86", "atom32, or sse2-32, which every 32-bit PC runs"),
     (r"(x86|amd64|x64)([-_]64)?$", "sse2, which every PC runs, or native for this one"),
-    (r"stm32[fh]7|cortex-?m7", "cortex-m7"),
+    (r"stm32[fh]7|teensy-?4|(arm-?)?cortex-?m7", "cortex-m7"),
+    (r"stm32[fgl]4|nrf52|teensy-?3|(arm-?)?cortex-?m4", "cortex-m4"),
+    (r"stm32[ul]5|nrf(53|91)|rp2350|pico-?2|(arm-?)?cortex-?m33", "cortex-m33"),
+    (r"(arm-?)?cortex-?m(55|85)", "cortex-m55"),
+    (r"stm32[fl]1|(arm-?)?cortex-?m3$", "cortex-m3"),
+    (r"rp2|pico|stm32[flg]0|(arm-?)?cortex-?m0", "cortex-m0plus"),
     (r"spacemit|banana-?pi-?f3", "riscv64v256"),
     (r"(risc-?v|rv)-?64|risc-?v$|sifive|visionfive",
      "riscv64, or riscv64v128 or riscv64v256 if it has the V extension, by the width of its "

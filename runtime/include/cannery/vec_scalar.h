@@ -636,9 +636,17 @@ CANNERY_INLINE f32x1 f32x1_round(f32x1 v)
     return f32x1_copysign((float)k, v);
 }
 
+/* 32-bit Arm's FPU rounds as its status register says: to nearest even, as it does after sums and
+ * products, unless a program changes that. */
 CANNERY_INLINE i32x1 f32x1_to_i32_round(f32x1 v)
 {
+#if defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP) && (__ARM_FP & 4)
+    float k;
+    __asm__("vcvtr.s32.f32 %0, %1" : "=t"(k) : "t"(v));
+    return f32x1_as_i32(k);
+#else
     return f32x1_to_i32(f32x1_round(v));
+#endif
 }
 
 CANNERY_INLINE float f32x1_hsum(f32x1 v)
@@ -740,10 +748,6 @@ CANNERY_INLINE void f32x1_put_i8_n(int8_t *p, f32x1 v, int32_t zero, int n)
 
 /* ---- int16 ------------------------------------------------------------- */
 
-typedef struct {
-    int16_t first, second;
-} p16x1;
-
 CANNERY_INLINE i32x1 i32x1_zero(void)
 {
     return 0;
@@ -763,6 +767,18 @@ CANNERY_INLINE i32x1 i32x1_interpolate(i32x1 entry, i32x1 fraction)
 {
     return (entry >> 16) * 16384 + (int16_t)(entry & 0xffff) * fraction;
 }
+
+CANNERY_INLINE void i32x1_unturn(i32x1 *a, i32x1 *b)
+{
+    (void)a;
+    (void)b;
+}
+
+/* A family of scalars may have pairs and fours of its own. */
+#if !defined(CANNERY_OWN_PAIRS)
+typedef struct {
+    int16_t first, second;
+} p16x1;
 
 CANNERY_INLINE p16x1 p16x1_load(const int16_t *p)
 {
@@ -797,12 +813,6 @@ CANNERY_INLINE void p16x1_pair2(const int16_t *p, const int16_t *q, p16x1 *a, p1
 {
     *a = p16x1_pair(p, q);
     *b = p16x1_pair(p + 1, q + 1);
-}
-
-CANNERY_INLINE void i32x1_unturn(i32x1 *a, i32x1 *b)
-{
-    (void)a;
-    (void)b;
 }
 
 CANNERY_INLINE p16x1 p16x1_load_u8(const uint8_t *p)
@@ -840,6 +850,8 @@ CANNERY_INLINE i32x1 i32x1_dot(p16x1 a, p16x1 b, i32x1 acc)
     return acc + a.first * b.first + a.second * b.second;
 }
 
+#endif
+
 CANNERY_INLINE f32x1 f32x1_load_s16(const int16_t *p)
 {
     return (float)p[0];
@@ -876,6 +888,15 @@ CANNERY_INLINE void f32x1_put_s16_n(int16_t *p, f32x1 v, int32_t zero, int n)
 
 /* ---- int8 -------------------------------------------------------------- */
 
+/* Four bytes as the number that they are in memory; if there are fewer, the others are 0. */
+CANNERY_INLINE int32_t cannery_bytes4(const int8_t *p, int n)
+{
+    int32_t bytes = 0;
+    memcpy(&bytes, p, (size_t)n);
+    return bytes;
+}
+
+#if !defined(CANNERY_OWN_PAIRS)
 typedef struct {
     int8_t k[4];
 } q8x1;
@@ -925,13 +946,6 @@ CANNERY_INLINE i32x1 i32x1_dot4w(q8x1 a, q8x1 b, i32x1 acc)
 {
     return i32x1_dot4(a, b, acc);
 }
-
-/* Four bytes as the number that they are in memory; if there are fewer, the others are 0. */
-CANNERY_INLINE int32_t cannery_bytes4(const int8_t *p, int n)
-{
-    int32_t bytes = 0;
-    memcpy(&bytes, p, (size_t)n);
-    return bytes;
-}
+#endif
 
 #endif

@@ -77,14 +77,14 @@ class QuantizedConvN(Schedule):
         s = sizes(graph, step)
         size = Groups(graph.types[step.anchor.inputs[0]].dtype).size
         # Numbers after a run meet weights of 0.
-        return (Want("nhwc", s.halo, slack=-_runs(s, s.ic).size % size),)
+        return (Want("nhwc", s.halo, slack=-make_runs(s, s.ic).size % size),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         t = typed(Tunables, params)
         s = sizes(graph, step)
-        runs = _runs(s, s.ic)
+        runs = make_runs(s, s.ic)
         unroll = t.unroll
-        groups = _groups(graph, step, _weights(graph, s, runs), isa)
+        groups = _groups(graph, step, weights_of(graph, s, runs), isa)
         cycles = code = 0.0
         for px, tiles, _ in balanced(s.ow, t.px):
             for block in make_blocks(s.oc, t.lanes, t.nr, isa):
@@ -101,8 +101,8 @@ class QuantizedConvN(Schedule):
         op, s, x = job.step.anchor.op, sizes(job.graph, job.step), job.inputs[0]
         assert isinstance(op, QuantizedConv)
         blocks = make_blocks(s.oc, t.lanes, t.nr, job.isa)
-        runs = _runs(s, x.col)
-        w = _weights(job.graph, s, runs)
+        runs = make_runs(s, x.col)
+        w = weights_of(job.graph, s, runs)
         g = _groups(job.graph, job.step, w, job.isa)
         assert g.way
         finish = make_finish(job, op, w, g.way.starts(w, g.dtype))
@@ -119,7 +119,7 @@ class QuantizedConvN(Schedule):
         return Kernel(code, (weights, *finish.constants), band=1)
 
 
-def _weights(graph: Graph, s: ConvShape, runs: Runs) -> NDArray[Any]:
+def weights_of(graph: Graph, s: ConvShape, runs: Runs) -> NDArray[Any]:
     """[K,OC], each run in whole groups."""
     return in_groups(graph.constants[s.weight].reshape(-1, runs.size, s.oc))
 
@@ -129,7 +129,7 @@ def _groups(graph: Graph, step: Step, w: NDArray[Any], isa: Isa) -> Groups:
     return Groups(graph.types[x].dtype, choose_way(graph, x, w, isa))
 
 
-def _runs(s: ConvShape, pitch: int) -> Runs:
-    """`pitch` is the distance between input pixels."""
+def make_runs(s: ConvShape, pitch: int) -> Runs:
+    """The window's runs; `pitch` is the distance between input pixels."""
     joined = pitch == s.ic and s.dw == 1
     return Runs(s.kw * s.ic, 1) if joined else Runs(s.ic, s.kw)

@@ -16,7 +16,7 @@ from cannery.ir.numeric import f64
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Clip, Relu
 from cannery.ops.quantize.stream import LARGEST_PUT, put, saturate
-from cannery.ops.quantized.arithmetic import F32, largest_of, largest_sums
+from cannery.ops.quantized.arithmetic import F32, STORED, largest_of, largest_sums
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.quantized.scale import store_bounded
 from cannery.ops.quantized.table import Table, make_table
@@ -54,6 +54,32 @@ class Finish:
         last = self.op.activation[-1] if self.op.activation else None
         above = isinstance(last, Relu) or (isinstance(last, Clip) and last.minimum >= 0.0)
         return above and (self.gain is None or self.gain > 0.0)
+
+    def scalar_lines(self, acc: str, channel: str, pointer: str) -> Sequence[str]:
+        """The same for a single sum, which is clamped as an integer where that is the same."""
+        held = self._held()
+        if held is None:
+            return self.lines(Vec(0, 1, 1, 0), acc, channel, pointer)
+        zero, low, high = held
+        found = [f"f32x1 v = f32x1_mul(f32x1_from_i32({acc}), {self.symbol}_scale[{channel}]);"]
+        if self.biased:
+            found.append(f"v = f32x1_add(v, {self.symbol}_bias[{channel}]);")
+        whole = f"f32x1_to_i32_round(v){offset(zero)}"
+        clamped = f"cannery_held({whole}, {low}, {high})"
+        if (low, high) == (-127, 127):
+            clamped = f"cannery_held_127({whole})"
+        return [*found, f"*({pointer}) = ({self.y}){clamped};"]
+
+    def _held(self) -> tuple[int, int, int] | None:
+        """The zero point and the bounds of results that are clamped as integers, if they may be."""
+        op, relu = self.op, self.op.activation == (Relu(),)
+        whole = op.result_dtype in STORED and not self.table and self.gain is None
+        if not (whole and self.small and (relu or not op.activation)):
+            return None
+        if op.bound:
+            return 0, 0 if relu else -op.bound, op.bound
+        zero, info = op.zero or 0, np.iinfo(op.dtype.value)
+        return zero, max(int(info.min), zero) if relu else int(info.min), int(info.max)
 
     def lines(
         self, v: Vec, acc: str, channel: str, pointer: str, *, floats: bool = False
@@ -97,17 +123,17 @@ def _store_sums(v: Vec, acc: str, pointer: str) -> list[str]:
 
 
 def make_finish(
-    job: Job, op: QuantizedProduct, w: NDArray[Any], start: NDArray[np.int64]
+    job: Job, op: QuantizedProduct, w: NDArray[Any], start: NDArray[np.int64], factor: int = 1
 ) -> Finish:
     """From the inputs after x and w[K,N]: scale?, bias?, gain?, start?; `start` is added to
-    that.
+    that. Sums are `factor` times as large, a power of two.
     """
     x = job.type(job.step.anchor.inputs[0]).dtype
     scale, bias, gain, given = (*job.step.anchor.inputs[2:], "", "", "", "")[:4]
     table = make_table(op.activation) if op.by_table else None
     constants = [
-        _padded(job, job.constant(value), what)
-        for value, what in ((scale, "scale"), (bias, "bias"))
+        _padded(job, job.constant(value) / np.float32(by), what)
+        for value, what, by in ((scale, "scale", factor), (bias, "bias", 1))
         if value
     ]
     if table:
@@ -118,10 +144,10 @@ def make_finish(
     vary = job.graph.weights_vary
     starts = bool(start.any()) or (vary and job.graph.quantization is None)
     if starts:
-        constants.append(_padded(job, start.astype(np.int32), "start"))
+        constants.append(_padded(job, (start * factor).astype(np.int32), "start"))
     return Finish(
         op, job.symbol, bool(bias), table, float(job.constant(gain)) if gain else None,
-        f"{job.symbol}_start" if starts else "", op.zero is not None and not vary and _is_small(
+        f"{job.symbol}_start" if starts else "", not op.is_sum and not vary and _is_small(
             op, np.abs(first) + largest_sums(w, largest_of(x)), job.constant(scale),
             job.constant(bias) if bias else np.zeros(1, np.float32),
         ), tuple(constants),

@@ -1,5 +1,6 @@
-/* Vector table and reset handler of QEMU's board mps2-an500 (Cortex-M7): switches the FPU on, then
- * enters newlib's start-up code. Faults end the emulation with an error through semihosting. */
+/* Vector table and reset handler of QEMU's boards mps2 and mps3: switches the FPU on, where there is
+ * one, then enters newlib's start-up code. Faults end the emulation with an error through
+ * semihosting. Only instructions that every Cortex-M has. */
     .syntax unified
     .thumb
 
@@ -17,11 +18,13 @@
 reset_handler:
     ldr r0, =0xE000ED88          /* CPACR: full access to coprocessors 10 and 11 */
     ldr r1, [r0]
-    orr r1, r1, #0x00F00000
+    movs r2, #0xF
+    lsls r2, r2, #20
+    orrs r1, r1, r2
     str r1, [r0]
     dsb
     isb
-    b _start
+    bl _start
 
     .thumb_func
     .type fault_handler, %function
