@@ -51,7 +51,7 @@ STRICT = ("atom32",)
 LEAST, MOST = 1, 2
 #: Targets whose kernels come from the same templates and nearly the same words: of steps and
 #: schedules that show nothing new, each takes its share.
-KIN = (("generic", "ssse3", "atom32", "avx2", "avx512"), ("neon32", "neon64"),
+KIN = (("generic", "ssse3", "atom32", "avx2", "avx512", "thumbdsp"), ("neon32", "neon64"),
        ("riscv64v128", "riscv64v256"))  # fmt: skip
 #: Those whose code differs from that of others in a few words only get what is new, of each one.
 FEWER = ("sse2", "sse42")

@@ -221,7 +221,8 @@ def test_atoms_identify_themselves(name: str) -> None:
         (EPYC, "silvermont", "avx2"),
         (EPYC, "atom32", "avx2-32"),
         (SILVERMONT, "atom32", "sse42-32"),
-        (CORTEX_M7 | {"model": 0xC24}, "cortex-m7", None),
+        (CORTEX_M7 | {"model": 0xC24}, "cortex-m7", "cortex-m4"),
+        (CORTEX_M7 | {"model": 0xC20}, "cortex-m7", None),
     ],
 )
 def test_the_target_that_fits(line: dict[str, Any], target: str, fitting: str | None) -> None:

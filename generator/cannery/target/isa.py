@@ -22,8 +22,8 @@ class Isa:
     architectural vector registers. `macros` must all be defined by the compiler; `flags` make gcc
     and clang define them. `capabilities`: fma, lane_fma, rotate, pairs (broadcast2 and add_pairs of
     the widths over four), masks, gather, dot2_s16, dot4_u8s8, slp (compilers make vectors of
-    neighbouring scalars), dsp (Thumb's instructions for pairs of int16). `machine` (or its name) is the processor for which costs are estimated;
-    it does not change the instruction set.
+    neighbouring scalars), dsp (Thumb's instructions for pairs of int16). `machine` (or its name) is
+    the processor for which costs are estimated; it does not change the instruction set.
     """
 
     name: str

@@ -133,9 +133,7 @@ _M55_MAP = (
 )
 
 
-def _cortex_m(
-    name: str, isa: str, flags: str, board: str, parts: tuple[int, ...], memory: str = ""
-) -> Target:
+def _cortex_m(name: str, isa: str, flags: str, board: str, part: int, memory: str = "") -> Target:
     """A core without an operating system, run on a board of QEMU."""
     emulator = (
         f"qemu-system-arm -M {board} -display none -monitor none -serial none "
@@ -145,21 +143,21 @@ def _cortex_m(
     return Target(
         f"cortex-{name.lower().replace('+', 'plus')}", f"Arm Cortex-{name}, bare metal",
         isa_row(isa).with_bits(32).without("slp"), _BARE, ("-mthumb", *flags.split()), ldflags,
-        tuple(emulator.split()), ("none",), ("mps2.ld", "mps2.S"), processors=(arm(*parts),),
+        tuple(emulator.split()), ("none",), ("mps2.ld", "mps2.S"), processors=(arm(part),),
     )  # fmt: skip
 
 
 _CORTEX_M = (
-    _cortex_m("M0+", "generic", "-mcpu=cortex-m0plus", "mps2-an385", (0xC60, 0xC20)),
-    _cortex_m("M3", "generic", "-mcpu=cortex-m3", "mps2-an385", (0xC23,)),
+    _cortex_m("M0+", "generic", "-mcpu=cortex-m0plus", "mps2-an385", 0xC60),
+    _cortex_m("M3", "generic", "-mcpu=cortex-m3", "mps2-an385", 0xC23),
     _cortex_m("M4", "thumbdsp", "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard",
-              "mps2-an386", (0xC24,)),
+              "mps2-an386", 0xC24),
     _cortex_m("M7", "thumbdsp", "-mcpu=cortex-m7 -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
-              "mps2-an500", (0xC27,)),
+              "mps2-an500", 0xC27),
     _cortex_m("M33", "thumbdsp", "-mcpu=cortex-m33 -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
-              "mps2-an505", (0xD21,), _SECURE),
+              "mps2-an505", 0xD21, _SECURE),
     _cortex_m("M55", "thumbdsp", "-mcpu=cortex-m55 -mfloat-abi=hard", "mps3-an547",
-              (0xD22, 0xD23), _M55_MAP),
+              0xD22, _M55_MAP),
 )  # fmt: skip
 
 _RISCV64 = Target(

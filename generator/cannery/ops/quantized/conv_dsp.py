@@ -1,4 +1,4 @@
-"""Convolution of bytes by Arm's DSP extension: neighbouring pixels' windows are widened, then tiles.
+"""Convolution of bytes by Arm's DSP extension: windows of neighbouring pixels are widened first.
 
 See `dsp.py`. A window is one run of numbers for each of its rows, or for each of its pixels, as in
 `conv_n.py`. Pixels of a 1x1 kernel may follow each other over the ends of rows.

@@ -10,6 +10,7 @@ windows have up to three rows and columns.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,7 +112,7 @@ class QuantizedDepthwiseDsp(QuantizedDepthwise):
         return Kernel(code, (weights, *finish.constants), scratch_bytes=scratch, band=1)
 
 
-def pack_rows(w: NDArray[np.int8]) -> NDArray[np.int8]:
+def pack_rows(w: NDArray[Any]) -> NDArray[Any]:
     """w[KH,KW,1,C] as the columns 0, 1, 1, 2 of each row: even and odd bytes are two pairs."""
     kh, kw, _, c = w.shape
     taps = np.zeros((c, kh, MOST_TAPS), np.int8)

@@ -8,6 +8,7 @@ tiles as wide as it is. Rows are widened once, for all outputs, so the cost of t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +89,7 @@ class Tiles:
             return f"cannery_tile{rows}x{outputs}({how}, sums)"
         return f"cannery_tile_rest({how}, {rows}, {outputs}, sums)"
 
-    def packed(self, w: NDArray[np.int8]) -> NDArray[np.int8]:
+    def packed(self, w: NDArray[Any]) -> NDArray[Any]:
         """w[K,N] as the module docstring says."""
         padded = np.zeros((self.groups * GROUP, self.n), np.int8)
         padded[: self.k] = w
@@ -108,22 +109,23 @@ class Tiles:
         return row_count / self.rows * (blocks * tile + widened) + row_count * self.n * RESULT
 
 
-def joined_bytes(groups: NDArray[np.int8]) -> NDArray[np.int8]:
+def joined_bytes(groups: NDArray[Any]) -> NDArray[Any]:
     """[..., 4] weights, of which each two become the bytes of 256 w1 + w0."""
     pairs = groups.reshape(*groups.shape[:-1], 2, 2).astype(np.int16)
     joined = pairs[..., 0] + JOINED * pairs[..., 1]
     return np.ascontiguousarray(joined.astype("<i2")).view(np.int8).reshape(groups.shape)
 
 
-def make_tiles(job: Job, w: NDArray[np.int8], rows: int) -> Tiles:
+def make_tiles(job: Job, w: NDArray[Any], rows: int) -> Tiles:
     """The tiles for the step's weights as w[K,N], of up to two rows."""
     x = job.step.anchor.inputs[0]
     signed = job.type(x).dtype is DType.INT8
     joined = not job.graph.weights_vary and _may_join(job, w)
-    return Tiles(min(rows, 2), *w.shape, signed, joined)
+    k, n = w.shape
+    return Tiles(min(rows, 2), k, n, signed, joined)
 
 
-def _may_join(job: Job, w: NDArray[np.int8]) -> bool:
+def _may_join(job: Job, w: NDArray[Any]) -> bool:
     """Whether no joined number or weight exceeds int16, no sum int32, and no scale gets lost."""
     op, anchor = job.step.anchor.op, job.step.anchor
     assert isinstance(op, QuantizedProduct)
@@ -138,13 +140,13 @@ def _may_join(job: Job, w: NDArray[np.int8]) -> bool:
     return bool(sums.max(initial=0) * JOINED <= LARGEST_SUM and least >= LEAST_SCALE)
 
 
-def tile_finish(job: Job, op: QuantizedProduct, w: NDArray[np.int8], tiles: Tiles) -> Finish:
+def tile_finish(job: Job, op: QuantizedProduct, w: NDArray[Any], tiles: Tiles) -> Finish:
     """What follows the sums of these tiles."""
     start = np.zeros(w.shape[-1], np.int64)
     return make_finish(job, op, w, start, JOINED if tiles.joined else 1)
 
 
-def tile_weights(job: Job, w: NDArray[np.int8], tiles: Tiles) -> ConstArray:
+def tile_weights(job: Job, w: NDArray[Any], tiles: Tiles) -> ConstArray:
     """The packed weights."""
     what = "joined weights" if tiles.joined else "weights"
     return ConstArray(f"{job.symbol}_w", tiles.packed(w), f"{what} [tile][k / 4][output][4]")

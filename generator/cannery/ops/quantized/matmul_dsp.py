@@ -1,4 +1,4 @@
-"""Matrix product of bytes with constant weights by Arm's DSP extension: rows are widened, then tiles.
+"""Matrix product of bytes with constant weights by Arm's DSP extension: rows are widened first.
 
 See `dsp.py`.
 """

@@ -1,0 +1,77 @@
+"""Instructions per multiply-accumulate of int8 layers on microcontrollers, which may not grow.
+
+The bytes before them are proven within +-127, or (`full`) may be any.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cannery.emit.files import output_files
+from cannery.errors import ToolchainError
+from cannery.execution.counts import count_network
+from cannery.execution.samples import seeded_samples
+from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
+from cannery.ops.elementwise import Relu
+from cannery.ops.quantized.conv import QuantizedConv
+from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
+from cannery.ops.quantized.scale import Quantize
+from cannery.passes import run_passes
+from execution.test_budgets import COMPILER
+from needs import missing, need_runner, need_toolchain
+from nets.net_bench import make_net_source
+from ops.cases import Net
+
+RELU = (Relu(),)
+ONE = ((1, 1), (1, 1))
+
+#: The layer, the shapes of its input and of its weights.
+LAYERS: dict[str, tuple[QuantizedProduct, tuple[int, ...], tuple[int, ...]]] = {
+    "3x3": (QuantizedConv(RELU, bound=127, dtype=DType.INT8, pads=ONE),
+            (1, 32, 32, 16), (3, 3, 16, 16)),
+    "1x1": (QuantizedConv(RELU, bound=127, dtype=DType.INT8), (1, 25, 5, 64), (1, 1, 64, 64)),
+    "dense": (QuantizedMatMul(RELU, bound=127, dtype=DType.INT8), (1, 640), (640, 128)),
+    "depthwise": (QuantizedConv(RELU, bound=127, dtype=DType.INT8, pads=ONE, depthwise=True),
+                  (1, 25, 5, 64), (3, 3, 1, 64)),
+}  # fmt: skip
+
+#: Instructions per multiply-accumulate: of bytes within +-127, of any.
+BUDGETS = {"3x3": (1.01, 1.10), "1x1": (1.04, 1.16), "dense": (0.95, 1.20), "depthwise": (2.8, 2.8)}
+
+
+def layer(name: str, *, full: bool) -> Graph:
+    """The layer alone, after the one that makes bytes of floats where they are not `full`."""
+    net = Net(3)
+    op, shape, kernel = LAYERS[name]
+    x = net.input("x", shape, DType.INT8 if full else DType.FLOAT32)
+    if not full:
+        x = net.node(Quantize(127, DType.INT8), [x, net.constant("factor", np.float32(40.0))])
+    w = np.clip(np.rint(net.rng.standard_normal(kernel) * 40.0), -127, 127).astype(np.int8)
+    scale = net.rng.uniform(0.5, 2.0, kernel[-1]) * 1e-3
+    bias = net.rng.standard_normal(kernel[-1]) * 20.0
+    constants = [("w", w), ("scale", scale), ("bias", bias)]
+    return net.graph(net.node(op, [x, *(net.constant(*c) for c in constants)]))
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["within", "full"])
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m7"])
+def test_layers_keep_their_budgets(target: str, name: str, full: bool) -> None:
+    toolchain = need_toolchain(target)
+    need_runner(toolchain, strict=True)
+    if not toolchain.compiler.version.startswith(COMPILER):
+        pytest.skip(f"budgets are those of {COMPILER}x")
+    graph = run_passes(layer(name, full=full))
+    source = make_net_source(graph, toolchain.target.isa, "net")
+    (sample,) = seeded_samples(graph, 1)
+    try:
+        files = output_files(source, "test")
+        found = count_network(source, files, toolchain, toolchain.emulator(), sample)
+    except ToolchainError as error:
+        if "takes no plugins" in str(error):
+            missing(str(error))
+        raise
+    counted = max(found.steps, key=lambda step: step.macs)
+    assert counted.mix.instructions / counted.macs <= BUDGETS[name][full]
