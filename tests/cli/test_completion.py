@@ -50,7 +50,7 @@ def described(shell: str) -> str:
         ("cannery compile --max-s", {"--max-size"}),
         ("cannery bench ball.h5 --context c", {"cold"}),
         ("cannery compile ball.h5 --quantize int", {"int16", "int8"}),
-        ("cannery compile ball.h5 --target cortex", {"cortex-m7"}),
+        ("cannery compile ball.h5 --target cortex-m7", {"cortex-m7"}),
         ("cannery compile ball.h5 --isa avx512v", {"avx512vnni"}),
     ],
 )
