@@ -212,7 +212,7 @@ BOARDS = (
     (r"bonnell|atom|i[3-6]86", "atom32, or sse2-32, which every 32-bit PC runs"),
     (r"(x86|amd64|x64)([-_]64)?$", "sse2, which every PC runs, or native for this one"),
     (r"stm32[fh]7|teensy-?4|(arm-?)?cortex-?m7", "cortex-m7"),
-    (r"stm32[fgl]4|nrf52|teensy-?3|(arm-?)?cortex-?m4", "cortex-m4"),
+    (r"stm32[fgl]4|nrf52|(arm-?)?cortex-?m4", "cortex-m4"),
     (r"stm32[ul]5|nrf(53|91)|rp2350|pico-?2|(arm-?)?cortex-?m33", "cortex-m33"),
     (r"(arm-?)?cortex-?m(55|85)", "cortex-m55"),
     (r"stm32[fl]1|(arm-?)?cortex-?m3$", "cortex-m3"),
