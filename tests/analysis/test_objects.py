@@ -123,7 +123,24 @@ def test_estimated_cycles_are_those_of_a_chain_of_sums() -> None:
 
 def test_the_model_of_another_processor_is_told() -> None:
     assert need_estimator("cortex-a53", Machine.AARCH64).note == ""
-    assert "cortex-a57" in need_estimator("cortex-a78", Machine.AARCH64).note
+    assert "cortex-a57" in need_estimator("cortex-a72", Machine.AARCH64).note
+    assert "cortex-a9" in need_estimator("cortex-a15", Machine.ARM).note
+
+
+@pytest.mark.parametrize("program", ["llvm-mca-14", "llvm-mca-19"])
+def test_a_newer_llvm_has_nearer_models(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_program(program)
+    monkeypatch.setattr("cannery.analysis.mca.newest", lambda name: [program])
+    nearest = {"llvm-mca-14": ("cortex-a57",) * 3, "llvm-mca-19": ("neoverse-n1",) * 2}
+    wanted = ("cortex-a76", "cortex-a78", "cortex-x1")
+    models = [find_estimator(cpu, Machine.AARCH64).model for cpu in wanted]
+    assert models == [*nearest[program], "neoverse-v1"][:3]
+    # The two models differ: LLVM takes the A57's for a processor that it has none of.
+    chain = (Instruction(0, "fdiv", ("v0.4s", "v0.4s", "v1.4s")),)
+    here, a57 = (find_estimator(cpu, Machine.AARCH64) for cpu in ("neoverse-n1", "cortex-a57"))
+    assert (here.cycles(chain, loop=True) < a57.cycles(chain, loop=True)) is (
+        program == "llvm-mca-19"
+    )
 
 
 def test_what_llvm_mca_does_not_know_is_told() -> None:

@@ -117,6 +117,16 @@ def test_verify_other_targets(model: Path, target: str) -> None:
     assert run("verify", model, "--target", target)["passed"]
 
 
+@pytest.mark.parametrize("abi", ["hard", "softfp"])
+def test_verify_with_either_convention_for_floats(model: Path, abi: str) -> None:
+    """Without an operating system: newlib's `int32_t` is long."""
+    gcc = need_toolchain("cortex-m7").compiler.command[0]
+    need_program(need_toolchain("armv7-a9").target.emulator[0])
+    cc = f"{gcc} -mcpu=cortex-a9 -mfpu=neon -mfloat-abi={abi}"
+    given = ("--target", "armv7-a9", "--cc", cc, "--ldflags=-specs=rdimon.specs")
+    assert run("verify", model, *given)["passed"]
+
+
 def test_verify_by_a_script_around_an_emulator(model: Path, tmp_path: Path) -> None:
     need_toolchain("aarch64-a53")
     runner = tmp_path / "on-robot"

@@ -187,7 +187,8 @@ def test_every_processor_identifies_itself() -> None:
             assert [n for n, r in TARGETS.items() if one.is_one_of(r.processors)] == [name]
             if row.isa.family != "x86":
                 core = " ".join(row.cpu.split()[:2]).rstrip(",")  # Arm Cortex-A78, of Cortex-A78AE
-                assert ARM_PARTS[processor.vendor, model].startswith(core)
+                cores = ("Apple M1", "Apple M2") if name == "apple-m1" else (core,)
+                assert ARM_PARTS[processor.vendor, model].startswith(cores)
 
 
 #: Of `arch/x86/include/asm/intel-family.h` in Linux.
@@ -216,8 +217,11 @@ def test_atoms_identify_themselves(name: str) -> None:
     ("line", "target", "fitting"),
     [
         (CORTEX_A72, "aarch64-a53", "aarch64-a72"),
-        (CORTEX_A72 | {"model": 0xD0C, "features": "asimd asimddp"}, "aarch64-a53", "neon64dot"),
+        (CORTEX_A72 | {"model": 0xD0C}, "aarch64-a53", "neoverse-n1"),
+        (CORTEX_A72 | {"vendor": "0x61", "model": 0x33}, "aarch64-a53", "apple-m1"),
+        (CORTEX_A72 | {"model": 0xD4F, "features": "asimd asimddp"}, "aarch64-a53", "neon64dot"),
         (CORTEX_A72 | {"features": "neon vfpv4"}, "armv7-a9", "neon32"),
+        (CORTEX_A72 | {"model": 0xC07, "features": "neon vfpv4"}, "armv7-a9", "armv7-a7"),
         (EPYC, "silvermont", "avx2"),
         (EPYC, "atom32", "avx2-32"),
         (SILVERMONT, "atom32", "sse42-32"),

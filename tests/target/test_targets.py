@@ -113,6 +113,18 @@ def test_32_bit_x86_has_8_registers() -> None:
         ("raspi4", "aarch64-a72 for a 4"), ("rasberry-pi4", "aarch64-a72 for a 4"),
         ("raspi5", "aarch64-a76 for a 5"), ("rk3588", "take aarch64-a76"),
         ("RISC-V", "take riscv64, or"), ("x86_64", "take sse2"), ("arm64", "take neon64,"),
+        ("raspberry-pi2", "armv7-a7 for a 2"), ("cortex-a15", "take armv7-a15"),
+        ("cortex-x1", "take aarch64-x1"), ("jetson-orin-nano", "take aarch64-a78"),
+        ("jetson-nano", "take aarch64-a57"), ("jetson-agx-xavier", "take neon64"),
+        ("jetson", "aarch64-a57 for a Nano"), ("odroid-xu4", "armv7-a15 for an XU4"),
+        ("rock-3a", "take aarch64-a55"), ("rock-5b", "take aarch64-a76"),
+        ("RockPro64", "take aarch64-a72"), ("beaglebone-black", "take armv7-a8"),
+        ("BeagleBone-AI", "take armv7-a15"), ("beaglebone-ai-64", "take aarch64-a72"),
+        ("coral", "take aarch64-a53"), ("imx6q", "take armv7-a9"), ("i.MX8M", "take aarch64-a53"),
+        ("stm32mp157", "take armv7-a7"), ("zynq-7020", "take armv7-a9"),
+        ("zynqmp", "take aarch64-a53"), ("graviton3", "neoverse-v1 for a Graviton 3"),
+        ("Neoverse-N1", "take neoverse-n1"), ("neoverse-v2", "take neoverse-v1"),
+        ("macbook", "take apple-m1"), ("M2", "take apple-m1"), ("armhf", "take neon32"),
         ("zz", r"\(one of: native"),
     ],
 )  # fmt: skip
@@ -178,6 +190,12 @@ def test_a_damaged_listing(tmp_path: Path) -> None:
     (tmp_path / "macros.txt").write_bytes(b"\x7fELF")
     with pytest.raises(ToolchainError, match="no predefined macros"):
         resolve_target(_options(macros=tmp_path / "macros.txt"))
+
+
+def test_neon_needs_a_convention_for_floats() -> None:
+    given = {"target": "armv7-a9", "cc": need_toolchain("cortex-m7").compiler.command[0]}
+    with pytest.raises(ToolchainError, match=r"needs __ARM_NEON.*-mfloat-abi=hard or softfp"):
+        find_toolchain(make_options(Path("m.h5"), given))
 
 
 def test_missing_and_foreign_compilers(tmp_path: Path) -> None:

@@ -31,21 +31,32 @@ _TRIPLES = {
     Machine.RISCV64: "riscv64-linux-gnu",
 }
 
-#: Other names of processors: LLVM's name, then the nearest model if LLVM is too old.
+#: What stands in for a Neoverse N1 and V1 where LLVM is too old. The N1 was made of the Cortex-A76,
+#: the V1 of the X1; LLVM takes an A57 for all cores that it has no model of.
+_N1 = ("neoverse-n1", "cortex-a57")
+_V1 = ("neoverse-v1", "neoverse-n1", "cortex-a57")
+
+#: Other names of processors: LLVM's name, then the nearest models if LLVM is too old.
 _NAMES = {
     "bonnell": ("bonnell", "atom"), "zen4": ("znver4", "znver3"), "znver4": ("znver4", "znver3"),
     "zen5": ("znver5", "znver4", "znver3"), "znver5": ("znver5", "znver4", "znver3"),
+    "cortex-a7": ("cortex-a9",), "cortex-a8": ("cortex-a9",),
+    **dict.fromkeys(("cortex-a76", "cortex-a77", "cortex-a78", "neoverse-n1"), _N1),
+    **dict.fromkeys(("cortex-x1", "neoverse-v1"), _V1),
 }  # fmt: skip
 
-#: Processors that LLVM describes with the model of another one (versions 14 to 19).
-_MODELS = dict.fromkeys(
-    ("cortex-a72", "cortex-a73", "cortex-a75", "cortex-a76", "cortex-a77", "cortex-a78"),
-    "cortex-a57",
-)
+#: Processors of which newer versions of LLVM have a model: the first where we saw one (not 14).
+_SINCE = dict.fromkeys(("neoverse-n1", "neoverse-v1"), 19)
 
+#: Processors that LLVM describes with the model of another one (versions 14 to 19).
+_MODELS = {
+    **dict.fromkeys(("cortex-a72", "cortex-a73", "cortex-a75"), "cortex-a57"),
+    **dict.fromkeys(("cortex-a15", "cortex-a17"), "cortex-a9"),
+    "apple-m1": "apple-a7",
+}  # fmt: skip
 
 #: Instructions that LLVM may assume a processor lacks unless told otherwise.
-_FEATURES = {Machine.ARM: "+neon", Machine.RISCV64: RISCV_FEATURES}
+_FEATURES = {Machine.ARM: "+neon,+vfp4", Machine.RISCV64: RISCV_FEATURES}
 
 #: What begins a comment that llvm-mca reads, if not #.
 _COMMENTS = {Machine.ARM: "@"}
@@ -69,8 +80,8 @@ class LlvmMca(Estimator):
     @cached_property
     def version(self) -> str:
         """The program's name and version."""
-        found = re.search(r"LLVM version (\S+)", _start([self.program, "--version"], "").stdout)
-        return f"llvm-mca {found[1]}" if found else self.program
+        version = _version(self.program)
+        return f"llvm-mca {version}" if version else self.program
 
     def cycles(self, code: Sequence[Instruction], *, loop: bool) -> float:
         """See the base."""
@@ -121,8 +132,8 @@ def find_mca(cpu: str, machine: Machine) -> LlvmMca:
 
     Raises ToolchainError for an unknown processor, or if the program is not installed.
     """
-    program = next((p for p in newest("llvm-mca") if shutil.which(p)), None)
-    if program is None:
+    program = installed()
+    if not program:
         raise ToolchainError("llvm-mca not found", where="--mca", cure="apt install llvm")
     names = _NAMES.get(cpu, (cpu,))
     name = next((n for n in names if _knows(program, machine, n)), None)
@@ -134,11 +145,29 @@ def find_mca(cpu: str, machine: Machine) -> LlvmMca:
     return LlvmMca(name, _MODELS.get(name, name), cpu, program, machine)
 
 
+def installed() -> str:
+    """The newest llvm-mca that is installed, as it has the most models; empty if there is none."""
+    names = newest("llvm-mca")
+    return next(filter(shutil.which, (*names[1:], *names[:1])), "")
+
+
 def _knows(program: str, machine: Machine, cpu: str) -> bool:
     """Whether it knows the processor, with a model of its instructions' times."""
+    if _major(program) < _SINCE.get(cpu, 0):
+        return False
     said = _start([*_command(program, machine, cpu), "-"], "").stderr
     absent = ("not a recognized processor", "unable to find instruction-level scheduling")
     return not any(text in said for text in absent)
+
+
+def _version(program: str) -> str:
+    found = re.search(r"LLVM version (\S+)", _start([program, "--version"], "").stdout)
+    return found[1] if found else ""
+
+
+def _major(program: str) -> int:
+    found = re.match(r"\d+", _version(program))
+    return int(found[0]) if found else 0
 
 
 def _command(program: str, machine: Machine, cpu: str) -> list[str]:

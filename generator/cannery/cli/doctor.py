@@ -11,7 +11,7 @@ from importlib import metadata
 import click
 
 from cannery import __version__
-from cannery.analysis.disassembly import newest
+from cannery.analysis.mca import installed
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, print_json, print_table
 from cannery.errors import CanneryError
@@ -72,7 +72,7 @@ def _program(name: str, package: str, extra: str = "") -> Check:
 
 
 def _analyser() -> Check:
-    found = next(filter(None, map(shutil.which, newest("llvm-mca"))), "")
+    found = shutil.which(installed() or "llvm-mca") or ""
     use = "--mca of asm and count, and for tuning if only an emulator runs programs"
     return Check("program llvm-mca", found, f"apt install llvm; it is for {use}")
 

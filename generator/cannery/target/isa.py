@@ -111,7 +111,7 @@ _ROWS = (
     Isa("thumbdsp", "arm", 32, (1,), 16, "vec_dsp.h", ("__ARM_FEATURE_DSP", "__thumb2__"),
         ("-mthumb",), frozenset({"dsp"})),
     Isa("neon32", "arm", 32, (1, 4), 16, "vec_neon.h", ("__ARM_NEON",),
-        ("-mfpu=neon", "-mfloat-abi=hard"), frozenset({"lane_fma"}), "arm-128"),
+        ("-mfpu=neon",), frozenset({"lane_fma"}), "arm-128"),
     Isa("neon64", "arm", 64, (1, 4), 32, "vec_neon.h", ("__ARM_NEON", "__aarch64__"), (),
         frozenset({"fma", "lane_fma"}), "arm-128"),
     Isa("neon64dot", "arm", 64, (1, 4), 32, "vec_neon.h",

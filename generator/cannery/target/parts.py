@@ -26,8 +26,13 @@ def arm(*parts: int) -> Processor:
     return Processor("0x41", 0, parts)
 
 
+def apple(*parts: int) -> Processor:
+    """Apple's cores."""
+    return Processor("0x61", 0, parts)
+
+
 #: Names of Arm's parts by implementer and part number (main identification register), from Arm's
-#: technical reference manuals.
+#: technical reference manuals; Apple's from `arch/arm64/include/asm/cputype.h` in Linux.
 ARM_PARTS = {
     **{("0x41", part): f"Arm {name}" for part, name in {
         0xB76: "ARM1176", 0xC05: "Cortex-A5", 0xC07: "Cortex-A7", 0xC08: "Cortex-A8",
@@ -39,12 +44,18 @@ ARM_PARTS = {
         0xD0E: "Cortex-A76AE", 0xD20: "Cortex-M23", 0xD21: "Cortex-M33", 0xD22: "Cortex-M55",
         0xD23: "Cortex-M85", 0xD40: "Neoverse-V1", 0xD41: "Cortex-A78", 0xD42: "Cortex-A78AE",
         0xD44: "Cortex-X1", 0xD46: "Cortex-A510", 0xD47: "Cortex-A710", 0xD48: "Cortex-X2",
-        0xD49: "Neoverse-N2", 0xD4B: "Cortex-A78C", 0xD4D: "Cortex-A715", 0xD4E: "Cortex-X3",
-        0xD4F: "Neoverse-V2", 0xD80: "Cortex-A520", 0xD81: "Cortex-A720", 0xD82: "Cortex-X4",
+        0xD49: "Neoverse-N2", 0xD4B: "Cortex-A78C", 0xD4C: "Cortex-X1C", 0xD4D: "Cortex-A715",
+        0xD4E: "Cortex-X3", 0xD4F: "Neoverse-V2", 0xD80: "Cortex-A520", 0xD81: "Cortex-A720",
+        0xD82: "Cortex-X4",
     }.items()},
     ("0x42", 0x00F): "Broadcom Brahma-B15", ("0x46", 0x001): "Fujitsu A64FX",
     ("0x48", 0xD01): "HiSilicon TaiShan v110", ("0x4e", 0x003): "NVIDIA Denver 2",
     ("0x4e", 0x004): "NVIDIA Carmel", ("0x51", 0x800): "Qualcomm Kryo 2xx Gold",
-    ("0x51", 0x801): "Qualcomm Kryo 2xx Silver", ("0x61", 0x022): "Apple Icestorm",
-    ("0x61", 0x023): "Apple Firestorm",
+    ("0x51", 0x801): "Qualcomm Kryo 2xx Silver",
+    **{("0x61", part): f"Apple {name}" for part, name in {
+        0x022: "M1 Icestorm", 0x023: "M1 Firestorm", 0x024: "M1 Pro Icestorm",
+        0x025: "M1 Pro Firestorm", 0x028: "M1 Max Icestorm", 0x029: "M1 Max Firestorm",
+        0x032: "M2 Blizzard", 0x033: "M2 Avalanche", 0x034: "M2 Pro Blizzard",
+        0x035: "M2 Pro Avalanche", 0x038: "M2 Max Blizzard", 0x039: "M2 Max Avalanche",
+    }.items()},
 }  # fmt: skip

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cannery.errors import OptionError, one_of
+from cannery.target.boards import NAMED
 from cannery.target.device import Device
 from cannery.target.isa import ISAS, Isa
 from cannery.target.isa import isa as isa_row
-from cannery.target.parts import Processor, arm, intel
+from cannery.target.parts import Processor, apple, arm, intel
 
 NATIVE = "native"
 ANY = "any"
@@ -53,6 +54,7 @@ _X86, _I686 = "x86_64-linux-gnu", "i686-linux-gnu"
 _ARM, _AARCH64, _BARE = "arm-linux-gnueabihf", "aarch64-linux-gnu", "arm-none-eabi"
 _RISCV = "riscv64-linux-gnu"
 _FPMATH = "-mfpmath=sse"
+_A76 = "qemu-aarch64 -cpu cortex-a76"
 
 #: What /proc/cpuinfo must list; it does not say how long RISC-V's registers are.
 _CPU_FLAGS = {
@@ -165,6 +167,45 @@ _RISCV64 = Target(
     emulator=("qemu-riscv64",),
 )  # fmt: skip
 
+#: Arm's A cores and their like, with clocks of: Raspberry Pi 2, BeagleBone Black, Zynq-7000, Odroid
+#: XU4; Raspberry Pi 3, RK3588, Jetson Nano, Raspberry Pi 4 and 5, Jetson Orin, Snapdragon 888;
+#: Graviton 2 and 3; MacBook Air. QEMU 7.2 has no A55, A78, X1; its A76 has their instructions.
+_ARM_CPUS = (
+    _cpu("armv7-a7", "Arm Cortex-A7", "neon32", 32, "-mcpu=cortex-a7 -mfpu=neon-vfpv4",
+         "qemu-arm -cpu cortex-a7", "cortex-a7", 900, arm(0xC07), "vfpv4"),
+    _cpu("armv7-a8", "Arm Cortex-A8", "neon32", 32, "-mcpu=cortex-a8 -mfpu=neon",
+         "qemu-arm -cpu cortex-a8", "cortex-a8", 1000, arm(0xC08)),
+    _cpu("armv7-a9", "Arm Cortex-A9 with NEON", "neon32", 32, "-mcpu=cortex-a9 -mfpu=neon",
+         "qemu-arm -cpu cortex-a9", "cortex-a9", 1000, arm(0xC09)),
+    _cpu("armv7-a15", "Arm Cortex-A15", "neon32", 32, "-mcpu=cortex-a15 -mfpu=neon-vfpv4",
+         "qemu-arm -cpu cortex-a15", "cortex-a15", 2000, arm(0xC0F), "vfpv4"),
+    _cpu("aarch64-a53", "Arm Cortex-A53", "neon64", 64, "-mcpu=cortex-a53",
+         "qemu-aarch64 -cpu cortex-a53", "cortex-a53", 1200, arm(0xD03)),
+    _cpu("aarch64-a55", "Arm Cortex-A55", "neon64dot", 64, "-mcpu=cortex-a55",
+         _A76, "cortex-a55", 1800, arm(0xD05)),
+    _cpu("aarch64-a57", "Arm Cortex-A57", "neon64", 64, "-mcpu=cortex-a57",
+         "qemu-aarch64 -cpu cortex-a57", "cortex-a57", 1430, arm(0xD07)),
+    _cpu("aarch64-a72", "Arm Cortex-A72", "neon64", 64, "-mcpu=cortex-a72",
+         "qemu-aarch64 -cpu cortex-a72", "cortex-a72", 1500, arm(0xD08)),
+    _cpu("aarch64-a76", "Arm Cortex-A76 (Raspberry Pi 5)", "neon64dot", 64, "-mcpu=cortex-a76",
+         _A76, "cortex-a76", 2400, arm(0xD0B, 0xD0E)),
+    _cpu("aarch64-a78", "Arm Cortex-A78, A78AE (Jetson Orin)", "neon64dot", 64,
+         "-mcpu=cortex-a78", _A76, "cortex-a78", 2000, arm(0xD41, 0xD42, 0xD4B)),
+    _cpu("aarch64-x1", "Arm Cortex-X1", "neon64dot", 64, "-mcpu=cortex-x1", _A76, "cortex-x1",
+         2840, arm(0xD44, 0xD4C)),
+    _cpu("neoverse-n1", "Arm Neoverse-N1 (Graviton 2, Altra)", "neon64dot", 64,
+         "-mcpu=neoverse-n1", "qemu-aarch64 -cpu neoverse-n1", "neoverse-n1", 2500, arm(0xD0C)),
+    _cpu("neoverse-v1", "Arm Neoverse-V1 (Graviton 3), without SVE", "neon64dot", 64,
+         "-mcpu=neoverse-v1+nosve", "qemu-aarch64 -cpu max", "neoverse-v1", 2600, arm(0xD40),
+         "i8mm bf16"),
+    replace(
+        _cpu("apple-m1", "Apple M1 and later", "neon64dot", 64, "-mcpu=apple-m1",
+             "qemu-aarch64 -cpu max", "apple-m1", 3200,
+             apple(*range(0x22, 0x26), 0x28, 0x29, *range(0x32, 0x36), 0x38, 0x39)),
+        clang=14,
+    ),
+)  # fmt: skip
+
 _CPUS = (
     _cpu("atom32", "Intel Atom Bonnell, 32 bit (NAO V5)", "ssse3", 32,
          f"-march=bonnell {_FPMATH}", _EMULATOR_32, "bonnell", 1600,
@@ -172,17 +213,7 @@ _CPUS = (
     _cpu("silvermont", "Intel Atom Silvermont (NAO V6)", "sse42", 64, "-march=silvermont",
          "qemu-x86_64 -cpu Westmere,+movbe,+rdrand,+3dnowprefetch", "silvermont", 1900,
          intel(0x37, 0x4A, 0x4C, 0x4D, 0x5A, 0x5D, 0x75), "movbe rdrand 3dnowprefetch"),
-    _cpu("armv7-a9", "Arm Cortex-A9 with NEON", "neon32", 32,
-         "-mcpu=cortex-a9 -mfpu=neon -mfloat-abi=hard", "qemu-arm -cpu cortex-a9",
-         "cortex-a9", 1000, arm(0xC09)),
-    _cpu("aarch64-a53", "Arm Cortex-A53", "neon64", 64, "-mcpu=cortex-a53",
-         "qemu-aarch64 -cpu cortex-a53", "cortex-a53", 1200, arm(0xD03)),
-    _cpu("aarch64-a72", "Arm Cortex-A72", "neon64", 64, "-mcpu=cortex-a72",
-         "qemu-aarch64 -cpu cortex-a72", "cortex-a72", 1500, arm(0xD08)),
-    _cpu("aarch64-a76", "Arm Cortex-A76 (Raspberry Pi 5)", "neon64dot", 64, "-mcpu=cortex-a76",
-         "qemu-aarch64 -cpu max", "cortex-a76", 2400, arm(0xD0B, 0xD0E)),
-    _cpu("aarch64-a78", "Arm Cortex-A78", "neon64dot", 64, "-mcpu=cortex-a78",
-         "qemu-aarch64 -cpu max", "cortex-a78", 2000, arm(0xD41, 0xD42, 0xD4B)),
+    *_ARM_CPUS,
     *_CORTEX_M,
     _RISCV64,
 )  # fmt: skip
@@ -199,30 +230,11 @@ def target_names() -> tuple[str, ...]:
     return (NATIVE, *TARGETS)
 
 
-#: Names of processors and boards without their own target, and the target for them. Patterns match
-#: the beginning of a name in lower case; CMake understands them too.
+#: Names without a target of their own, and the target for them, see `target/boards.py`.
 BOARDS = (
-    (r"nao", "silvermont for a NAO V6, atom32 for a V5"),
-    (r"ras[pb]|raps|rpi|pi-?[345]",
-     "aarch64-a53 for a Raspberry Pi 3, aarch64-a72 for a 4, aarch64-a76 for a 5"),
-    *((rf"(arm-?)?cortex-?{name.rpartition('-')[2]}$", name) for name in TARGETS if "-a" in name),
-    (r"jetson|orin|booster", "aarch64-a78"),
-    (r"rk3588|orange-?pi-?5|rock-?5", "aarch64-a76"),
-    (r"(aarch64|arm64|armv8)(-?a)?$", "neon64, which every Arm v8-A runs"),
-    (r"bonnell|atom|i[3-6]86", "atom32, or sse2-32, which every 32-bit PC runs"),
-    (r"(x86|amd64|x64)([-_]64)?$", "sse2, which every PC runs, or native for this one"),
-    (r"stm32[fh]7|teensy-?4|(arm-?)?cortex-?m7", "cortex-m7"),
-    (r"stm32[fgl]4|nrf52|(arm-?)?cortex-?m4", "cortex-m4"),
-    (r"stm32[ul]5|nrf(53|91)|rp2350|pico-?2|(arm-?)?cortex-?m33", "cortex-m33"),
-    (r"(arm-?)?cortex-?m(55|85)", "cortex-m55"),
-    (r"stm32[fl]1|(arm-?)?cortex-?m3$", "cortex-m3"),
-    (r"rp2|pico|stm32[flg]0|(arm-?)?cortex-?m0", "cortex-m0plus"),
-    (r"spacemit|banana-?pi-?f3", "riscv64v256"),
-    (r"(risc-?v|rv)-?64|risc-?v$|sifive|visionfive",
-     "riscv64, or riscv64v128 or riscv64v256 if it has the V extension, by the width of its "
-     "registers"),
-    (r"esp|rp2|stm32|nrf|avr|arduino|teensy|xtensa|risc|rv(32|64)|cortex-?m|mips|power|wasm",
-     "any, with the chip's compiler and flags by --cc, or in CMake by your toolchain file"),
+    *((rf"(arm-?)?cortex-?{name.rpartition('-')[2]}$", name)
+      for name in TARGETS if name.startswith(("armv7-", "aarch64-"))),
+    *NAMED,
 )  # fmt: skip
 
 

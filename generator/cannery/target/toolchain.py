@@ -121,10 +121,11 @@ def _listing(options: Options) -> dict[str, str]:
 def _check(target: Target, macros: Mapping[str, str], *, where: str) -> None:
     missing = [macro for macro in target.isa.macros if macro not in macros]
     if missing:
+        abi = "-mfloat-abi=hard or softfp, " if target.isa.name == "neon32" else ""
         raise ToolchainError(
             f"{target.isa.name} needs {' '.join(missing)}, which the compiler does not define",
             where=f"target {target.name}, {where}",
-            cure="use the target's toolchain file or flags, or another target or ISA",
+            cure=f"use {abi}the target's toolchain file or flags, or another target or ISA",
         )
 
 

@@ -687,7 +687,7 @@ CANNERY_INLINE CANNERY_IT CANNERY_I(interpolate)(CANNERY_IT entry, CANNERY_IT fr
 typedef CANNERY_IT CANNERY_QT; /* four numbers in a lane */
 
 CANNERY_WORD1(CANNERY_QT, CANNERY_Q(load), const int8_t *,
-              *(const CANNERY_T(cannery_groups_of_) *)(const void *)a)
+              (CANNERY_QT) * (const CANNERY_T(cannery_groups_of_) *)(const void *)a)
 CANNERY_WORD1(CANNERY_QT, CANNERY_Q(load1), const int8_t *, CANNERY_I(set1)(cannery_bytes4(a, 4)))
 CANNERY_WORD1(CANNERY_QT, CANNERY_Q(flip), CANNERY_QT, a ^ (int32_t)-2139062144)
 

@@ -277,11 +277,6 @@ CANNERY_LANE_FMA(0, vfmaq_laneq_f32(c, a, b, 0))
 CANNERY_LANE_FMA(1, vfmaq_laneq_f32(c, a, b, 1))
 CANNERY_LANE_FMA(2, vfmaq_laneq_f32(c, a, b, 2))
 CANNERY_LANE_FMA(3, vfmaq_laneq_f32(c, a, b, 3))
-#elif defined(CANNERY_HAS_FMA) /* VFPv4 has no fused form with a lane operand */
-CANNERY_LANE_FMA(0, vfmaq_f32(c, a, vdupq_lane_f32(vget_low_f32(b), 0)))
-CANNERY_LANE_FMA(1, vfmaq_f32(c, a, vdupq_lane_f32(vget_low_f32(b), 1)))
-CANNERY_LANE_FMA(2, vfmaq_f32(c, a, vdupq_lane_f32(vget_high_f32(b), 0)))
-CANNERY_LANE_FMA(3, vfmaq_f32(c, a, vdupq_lane_f32(vget_high_f32(b), 1)))
 #else
 CANNERY_LANE_FMA(0, vmlaq_lane_f32(c, a, vget_low_f32(b), 0))
 CANNERY_LANE_FMA(1, vmlaq_lane_f32(c, a, vget_low_f32(b), 1))

@@ -192,8 +192,9 @@
 #define CANNERY_OPAQUE_VEC(v) ((void)(v))
 #endif
 
-/* Compilers should say so with __FP_FAST_FMAF, but clang does not. */
-#if defined(__GNUC__) &&                                                                           \
+/* Compilers should say so with __FP_FAST_FMAF, but clang does not. ARMv7 with NEON does without:
+ * fused multiply-adds (VFPv4) take as long as others there, and have no form with a lane operand. */
+#if defined(__GNUC__) && !(defined(__ARM_NEON) && !defined(__aarch64__)) &&                        \
     (defined(__FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA) ||                  \
      defined(__aarch64__) || defined(__riscv_flen))
 #define CANNERY_HAS_FMA 1
