@@ -129,7 +129,8 @@ def test_the_model_of_another_processor_is_told() -> None:
 
 @pytest.mark.parametrize("program", ["llvm-mca-14", "llvm-mca-19"])
 def test_a_newer_llvm_has_nearer_models(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    need_program(program)
+    if not shutil.which(program):
+        pytest.skip(f"{program} is not installed")  # which versions there are differs
     monkeypatch.setattr("cannery.analysis.mca.newest", lambda name: [program])
     nearest = {"llvm-mca-14": ("cortex-a57",) * 3, "llvm-mca-19": ("neoverse-n1",) * 2}
     wanted = ("cortex-a76", "cortex-a78", "cortex-x1")
