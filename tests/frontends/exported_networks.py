@@ -1,13 +1,17 @@
-"""Networks that Keras writes twice: as its own archive, and as ONNX, by PyTorch's exporter.
+"""Networks that Keras writes three times: as its own archive, as ONNX by PyTorch's exporter, and
+as TensorFlow Lite by TensorFlow's converter.
 
-    KERAS_BACKEND=torch python tests/frontends/exported_networks.py
+    KERAS_BACKEND=torch python tests/frontends/exported_networks.py NAME ...
+    KERAS_BACKEND=tensorflow python tests/frontends/exported_networks.py NAME ...
 
-writes them to tests/frontends/exported/. `test_two_exports.py` compares what Cannery makes of both.
+write them to tests/frontends/exported/, all without names: the second reads the archives of the
+first. `test_two_exports.py` compares what Cannery makes of them.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +69,32 @@ CHAINS: dict[str, Callable[[Any], list[Any]]] = {
     ],
     "points": lambda k: [(20, 4), k.Conv1D(8, 1), k.ReLU(), k.GlobalMaxPooling1D(), k.Dense(3)],
     "steps": lambda k: [(6, 5), k.Dense(8, activation="relu"), k.Dense(2), k.Permute((2, 1))],
+    "larger": lambda k: [
+        (6, 5, 4), k.Conv2D(4, 3, padding="same", activation="relu"), k.UpSampling2D((2, 3)),
+        k.Conv2D(3, 3, padding="same"), k.UpSampling2D(2, interpolation="bilinear"),
+    ],
+    "transposed": lambda k: [
+        (6, 6, 4), k.Conv2DTranspose(4, 3, strides=2, padding="same", activation="relu"),
+        k.Conv2DTranspose(3, 4, strides=2, padding="same"), k.Conv2DTranspose(2, 2, strides=2),
+    ],
+    "sequence": lambda k: [
+        (6, 3), k.Conv1DTranspose(4, 4, strides=2, padding="same"), k.ReLU(), k.UpSampling1D(2),
+    ],
+    "slopes": lambda k: [
+        (8, 8, 3), k.Conv2D(4, 3), k.PReLU(shared_axes=[1, 2]), k.Conv2D(4, 3), k.PReLU(),
+        k.Flatten(), k.Dense(3), k.PReLU(),
+    ],
+    "grouped": lambda k: [
+        (8, 8, 8), k.Conv2D(8, 3), k.GroupNormalization(4), k.ReLU(), k.Conv2D(2, 1),
+    ],
+    "embedded": lambda k: [(6,), k.Embedding(10, 4), k.GlobalAveragePooling1D(), k.Dense(2)],
+    "normal": lambda k: [
+        (6, 8), k.Dense(8), k.LayerNormalization(), k.Dense(3, activation="gelu")
+    ],
+    "smooth": lambda k: [
+        (8, 8, 3), k.Conv2D(4, 3, activation="swish"), k.Conv2D(4, 3, activation="gelu"),
+        k.SeparableConv2D(6, 3, padding="same", activation="mish"),
+    ],
 }  # fmt: skip
 
 
@@ -96,6 +126,21 @@ def _functions(keras: Any) -> Any:
     return keras.Model(x, keras.ops.mean(keras.ops.relu(x[:, 1:] * 2 + 1), axis=1))
 
 
+def _shared_image(keras: Any) -> Any:
+    lib = keras.layers
+    x = keras.Input((8, 8, 3))
+    a = lib.Conv2D(4, 3, padding="same", activation="relu")(x)
+    b = lib.Conv2D(6, 3, padding="same", activation="relu")(lib.MaxPooling2D()(a))
+    b = lib.Conv2DTranspose(4, 2, strides=2, padding="same")(b)
+    return keras.Model(x, lib.Conv2D(2, 1, activation="sigmoid")(lib.Concatenate()([a, b])))
+
+
+def _attention(keras: Any) -> Any:
+    x = keras.Input((5, 8))
+    y = keras.layers.MultiHeadAttention(2, 4)(x, x)
+    return keras.Model(x, keras.layers.LayerNormalization()(x + y))
+
+
 def _two_heads(keras: Any) -> Any:
     lib = keras.layers
     x = keras.Input((9,))
@@ -112,13 +157,29 @@ def _two_inputs(keras: Any) -> Any:
 
 MODELS: dict[str, Callable[[Any], Any]] = {
     "residual": _residual, "joined": _joined, "excited": _excited, "functions": _functions,
-    "two_heads": _two_heads, "two_inputs": _two_inputs,
+    "two_heads": _two_heads, "two_inputs": _two_inputs, "shared_image": _shared_image,
+    "attention": _attention,
 }  # fmt: skip
+
+#: What Keras cannot export by PyTorch's older exporter.
+NO_ONNX = ("normal", "attention")
+
+#: Exports that compute the same in another form, and the reason.
+OTHERWISE: dict[tuple[str, str], str] = {
+    ("bends", "tflite"): "SELU is spelt, with a choice by a condition",
+    ("hard", "tflite"): "hard_sigmoid's 3 is part of the bias before it",
+    ("smooth", "tflite"): "the depthwise convolution has a bias of zeros",
+}
 
 
 def names() -> tuple[str, ...]:
     """The names of all networks."""
     return (*CHAINS, *MODELS)
+
+
+def suffixes(name: str) -> tuple[str, ...]:
+    """The formats besides Keras' own in which there is a network."""
+    return ("tflite",) if name in NO_ONNX else ("onnx", "tflite")
 
 
 def write(keras: Any, name: str, folder: Path) -> None:
@@ -138,17 +199,31 @@ def write(keras: Any, name: str, folder: Path) -> None:
     model(zeros if len(zeros) > 1 else zeros[0])  # the exporter wants a model that was called
     model.save(folder / f"{name}.keras")
     compress(folder / f"{name}.keras")
-    model.export(folder / f"{name}.onnx", format="onnx", verbose=False)
+    if name not in NO_ONNX:
+        model.export(folder / f"{name}.onnx", format="onnx", verbose=False)
+
+
+def write_tflite(keras: Any, name: str, folder: Path) -> None:
+    """The network that `write` has written, as `<name>.tflite`."""
+    import tensorflow as tf
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    model = keras.saving.load_model(folder / f"{name}.keras", compile=False)
+    run = tf.function(lambda *x: model(list(x) if len(x) > 1 else x[0]))
+    types = [tf.TensorSpec([1, *x.shape[1:]], x.dtype, name=x.name) for x in model.inputs]
+    frozen = convert_variables_to_constants_v2(run.get_concrete_function(*types))
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([frozen])
+    (folder / f"{name}.tflite").write_bytes(converter.convert())
 
 
 def main() -> None:
-    """Write all networks."""
+    """Write all networks, or those named, by the backend that is set."""
     os.environ.setdefault("KERAS_BACKEND", "torch")
     import keras
 
     FOLDER.mkdir(exist_ok=True)
-    for name in names():
-        write(keras, name, FOLDER)
+    for name in sys.argv[1:] or names():
+        (write_tflite if keras.backend.backend() == "tensorflow" else write)(keras, name, FOLDER)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Two exports of one network, Keras and ONNX, give the same graph after the passes."""
+"""Exports of one network, Keras, ONNX and TensorFlow Lite, give the same graph after the passes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pytest
 
 import cannery
 from cannery.frontends import load_graph
+from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.registry import Op
+from cannery.ir.tensor import DType, TensorType
 from cannery.passes import run_passes
-from frontends.exported_networks import FOLDER, names
+from frontends.exported_networks import FOLDER, OTHERWISE, names, suffixes
 
 #: Operators whose inputs may come in either order.
 EITHER = ("Add", "Mul", "Max", "Min")
@@ -69,19 +71,38 @@ def alike(a: Op, b: Op) -> bool:
     return True
 
 
-def graphs(name: str) -> tuple[Graph, Graph]:
-    first, second = (run_passes(load_graph(FOLDER / f"{name}.{s}")) for s in ("keras", "onnx"))
-    return first, second
+def graph(name: str, suffix: str = "keras") -> Graph:
+    pytest.importorskip({"onnx": "onnx", "tflite": "tflite"}.get(suffix, "h5py"))
+    return run_passes(load_graph(FOLDER / f"{name}.{suffix}"))
 
 
-@pytest.mark.parametrize("name", names())
-def test_the_same_graph(name: str) -> None:
-    pytest.importorskip("onnx")
-    a, b = graphs(name)
-    assert len(a.nodes) == len(b.nodes)
+PAIRS = [(name, suffix) for name in names() for suffix in suffixes(name)]
+
+
+@pytest.mark.parametrize(("name", "suffix"), PAIRS)
+def test_the_same_graph(name: str, suffix: str) -> None:
+    a, b = graph(name), graph(name, suffix)
     pair = Pair(a, b)
     assert len(a.outputs) == len(b.outputs)
-    assert all(pair.same(x, y) for x, y in zip(a.outputs, b.outputs, strict=True))
+    same = all(pair.same(x, y) for x, y in zip(a.outputs, b.outputs, strict=True))
+    alike = same and len(a.nodes) == len(b.nodes)
+    assert alike != ((name, suffix) in OTHERWISE)
+
+
+@pytest.mark.parametrize(("name", "suffix"), PAIRS)
+def test_the_same_results(name: str, suffix: str) -> None:
+    a, b = graph(name), graph(name, suffix)
+    given = [random_input(a.types[x]) for x in a.inputs]
+    wanted, found = (evaluate(g, dict(zip(g.inputs, given, strict=True))) for g in (a, b))
+    for y, r in zip(found.values(), wanted.values(), strict=True):
+        np.testing.assert_allclose(y, r, atol=1e-6 * np.abs(r).max())
+
+
+def random_input(type_: TensorType) -> Any:
+    rng = np.random.default_rng(1)
+    if type_.dtype is DType.FLOAT32:
+        return rng.standard_normal(type_.shape)
+    return rng.integers(0, 9, type_.shape).astype(type_.dtype.numpy)
 
 
 def test_pytorch_by_both_of_its_exporters(tmp_path: Path) -> None:
@@ -101,7 +122,7 @@ def test_pytorch_by_both_of_its_exporters(tmp_path: Path) -> None:
 
 
 def test_other_networks_are_not_the_same() -> None:
-    a, b = graphs("mlp")[0], graphs("deep")[0]
+    a, b = graph("mlp"), graph("deep")
     assert not Pair(a, b).same(a.outputs[0], b.outputs[0])
     changed = {k: v * 1.01 for k, v in a.constants.items()}
     b = dataclasses.replace(a, constants=changed)

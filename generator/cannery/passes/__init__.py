@@ -15,7 +15,9 @@ from cannery.passes.fold_constants import fold_constants
 from cannery.passes.fold_scale_shift import fold_scale_shift
 from cannery.passes.fuse_activations import fuse_activations, fuse_erf
 from cannery.passes.fuse_attention import fuse_attention
+from cannery.passes.fuse_folded_norm import fuse_folded_norm
 from cannery.passes.fuse_layer_norm import fuse_layer_norm
+from cannery.passes.fuse_prelu import fuse_prelu
 from cannery.passes.lift_1d import lift_1d, lift_quantised
 from cannery.passes.lower_batch_norm import lower_batch_norm
 from cannery.passes.nest_concats import nest_concats
@@ -23,9 +25,11 @@ from cannery.passes.order_channels import order_channels
 from cannery.passes.pad_channels import pad_channels
 from cannery.passes.pad_into_window import pad_into_window
 from cannery.passes.place_constants import place_constants
+from cannery.passes.plain_indices import plain_indices
 from cannery.passes.prune_channels import prune_channels
 from cannery.passes.quantised_layers import quantised_layers
 from cannery.passes.quantised_values import quantised_values
+from cannery.passes.repeats_to_resize import repeats_to_resize
 from cannery.passes.simplify_movement import simplify_movement
 from cannery.passes.simplify_recurrent import simplify_recurrent
 from cannery.passes.sink_upsampling import sink_upsampling
@@ -45,6 +49,10 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("simplify_movement", simplify_movement),
     ("simplify_recurrent", simplify_recurrent),
     ("fuse_layer_norm", fuse_layer_norm),
+    ("fuse_folded_norm", fuse_folded_norm),
+    ("repeats_to_resize", repeats_to_resize),
+    ("plain_indices", plain_indices),
+    ("fuse_prelu", fuse_prelu),
     ("fuse_erf", fuse_erf),
     ("fuse_activations", fuse_activations),
     ("fuse_attention", fuse_attention),
@@ -71,7 +79,14 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
 
 #: Passes that turn layers with an integer form into layers without one, or into views of floats.
 FLOATS_ONLY = frozenset(
-    {"fuse_activations", "fuse_layer_norm", "order_channels", "upsample_into_conv", "pad_channels"}
+    {
+        "fuse_activations",
+        "fuse_layer_norm",
+        "fuse_folded_norm",
+        "order_channels",
+        "upsample_into_conv",
+        "pad_channels",
+    }
 )
 
 

@@ -29,14 +29,14 @@ def fuse_layer_norm(graph: Graph) -> Graph:
     return rewriter.finish()
 
 
-class _Values(NamedTuple):
+class Values(NamedTuple):
     """A value, and the axes along which its mean is taken."""
 
     value: str
     axes: tuple[int, ...]
 
 
-class _Spelling:
+class Spelling:
     """The nodes found so far, by their outputs."""
 
     def __init__(self, rewriter: Rewriter) -> None:
@@ -56,33 +56,45 @@ class _Spelling:
         array = self.rewriter.constants.get(value)
         return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
-    def mean(self, value: str) -> _Values | None:
+    def mean(self, value: str) -> Values | None:
         """The value of which this is the mean, with the reduced axes kept."""
         node = self.made(value, ReduceMean)
         if node is None or not isinstance(node.op, ReduceMean) or not node.op.keepdims:
             return None
-        return _Values(node.inputs[0], node.op.axes)
+        return Values(node.inputs[0], node.op.axes)
 
-    def centred(self, value: str) -> _Values | None:
+    def centred(self, value: str) -> Values | None:
         """The value of which this is the difference from its mean."""
         node = self.made(value, Sub)
         mean = node and self.mean(node.inputs[1])
         return mean if node and mean and mean.value == node.inputs[0] else None
 
-    def variance(self, value: str) -> _Values | None:
+    def variance(self, value: str) -> Values | None:
         """The value of which this is the variance."""
+        node = self.rewriter.producer(value)
+        if node and isinstance(node.op, Sub):
+            return self._difference_of_squares(node)
         mean = self.mean(value)
-        square = mean and self.made(mean.value, Pow, Mul, Square)
-        if not mean or not square:
-            return None
+        x = self.centred(self._root(mean.value)) if mean else None
+        return x if x and mean and x.axes == mean.axes else None
+
+    def _difference_of_squares(self, node: Node) -> Values | None:
+        """The value of which this is the mean of the squares minus the square of the mean."""
+        self.nodes[node.output] = node
+        squares = self.mean(node.inputs[0])
+        x = Values(self._root(squares.value), squares.axes) if squares else None
+        return x if x and x.value and self.mean(self._root(node.inputs[1])) == x else None
+
+    def _root(self, value: str) -> str:
+        """The value of which this is the square; "" if it is none."""
+        square = self.made(value, Pow, Mul, Square)
+        if not square:
+            return ""
         first, last = square.inputs[0], square.inputs[-1]
         squared = self.number(last) == 2.0 if isinstance(square.op, Pow) else first == last
-        if not squared:
-            return None
-        x = self.centred(first)
-        return x if x and x.axes == mean.axes else None
+        return first if squared else ""
 
-    def deviation(self, value: str) -> tuple[_Values, float] | None:
+    def deviation(self, value: str) -> tuple[Values, float] | None:
         """The value of which this is the standard deviation, and epsilon."""
         root = self.made(value, Sqrt, Pow)
         if not root or (isinstance(root.op, Pow) and self.number(root.inputs[1]) != 0.5):
@@ -102,7 +114,7 @@ def _fuse(rewriter: Rewriter, node: Node) -> bool:
     """Starts from a quotient, or a product with the reciprocal."""
     if not isinstance(node.op, Div | Mul) or rewriter.types[node.output].dtype is not DType.FLOAT32:
         return False
-    spelling = _Spelling(rewriter)
+    spelling = Spelling(rewriter)
     pairs = [node.inputs] if isinstance(node.op, Div) else [node.inputs, node.inputs[::-1]]
     for centred, divisor in pairs:
         spelling.nodes.clear()
@@ -111,13 +123,13 @@ def _fuse(rewriter: Rewriter, node: Node) -> bool:
             continue
         x = spelling.centred(centred)
         found = x and spelling.deviation(inverse.inputs[0] if inverse else divisor)
-        if x and found and found[0] == x and _alone(rewriter, spelling, node):
+        if x and found and found[0] == x and alone(rewriter, spelling, node):
             _become(rewriter, spelling, node, LayerNormalization(x.axes, found[1]), x.value)
             return True
     return False
 
 
-def _alone(rewriter: Rewriter, spelling: _Spelling, last: Node) -> bool:
+def alone(rewriter: Rewriter, spelling: Spelling, last: Node) -> bool:
     """Whether nothing else reads the values between this one and the last node."""
     inner = {id(node) for node in (*spelling.nodes.values(), last)}
     return not any(
@@ -127,7 +139,7 @@ def _alone(rewriter: Rewriter, spelling: _Spelling, last: Node) -> bool:
 
 
 def _become(
-    rewriter: Rewriter, spelling: _Spelling, last: Node, op: LayerNormalization, x: str
+    rewriter: Rewriter, spelling: Spelling, last: Node, op: LayerNormalization, x: str
 ) -> None:
     """Replace the nodes by one, which takes in scale and bias."""
     inputs = [x]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cannery.ir.graph import Graph, Node
 from cannery.ir.rewrite import Rewriter
 from cannery.ops.concat.op import Concat
+from cannery.ops.elementwise.base import Unary
 from cannery.ops.logic.compare import Where
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Slice, Transpose
 
 
 def simplify_movement(graph: Graph) -> Graph:
     """Until nothing changes: no-ops and known choices are removed; two reshapes, transposes or
-    slices in a row become one, and so do all slices of a value in a concatenation.
+    slices in a row become one, and so do all slices of a value in a concatenation. Reshapes that
+    undo each other around functions of each number are removed, too.
     """
     rewriter = Rewriter(graph)
     while rewriter.sweep(_simplify):
@@ -34,6 +38,8 @@ def _simplify(rewriter: Rewriter, node: Node) -> bool:
     if isinstance(node.op, Reshape) and isinstance(source.op, Reshape):
         rewriter.update(node, inputs=source.inputs)
         return True
+    if isinstance(node.op, Reshape) and isinstance(source.op, Unary):
+        return _functions_of_whole(rewriter, node)
     if isinstance(node.op, Transpose) and isinstance(source.op, Transpose):
         perm = tuple(source.op.perm[p] for p in node.op.perm)
         rewriter.update(node, op=Transpose(perm), inputs=source.inputs)
@@ -41,6 +47,33 @@ def _simplify(rewriter: Rewriter, node: Node) -> bool:
     if isinstance(node.op, Slice) and isinstance(source.op, Slice):
         return _merge_slices(rewriter, node, source)
     return False
+
+
+def _functions_of_whole(rewriter: Rewriter, node: Node) -> bool:
+    """Functions of each number between two reshapes, the second of which undoes the first."""
+    functions: list[Node] = []
+    before = rewriter.producer(node.inputs[0])
+    reader = node
+    while before is not None and isinstance(before.op, Unary):
+        if rewriter.single_reader(before.output) is not reader:
+            return False
+        functions.append(before)
+        reader, before = before, rewriter.producer(before.inputs[0])
+    if not functions or before is None or not isinstance(before.op, Reshape):
+        return False
+    x = before.inputs[0]
+    if rewriter.types[x].shape != rewriter.types[node.output].shape:
+        return False
+    moved: list[Node] = []
+    for function in functions[::-1]:
+        rewriter.replace_node(function, [])
+        last = function is functions[0]
+        type_ = replace(rewriter.types[function.output], shape=rewriter.types[node.output].shape)
+        made = node.output if last else rewriter.value(function.output, type_)
+        moved.append(Node(function.op, function.name, (x,), (made,)))
+        x = made
+    rewriter.replace_node(node, moved)
+    return True
 
 
 def _choose(rewriter: Rewriter, node: Node) -> bool:

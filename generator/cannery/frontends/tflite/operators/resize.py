@@ -14,7 +14,7 @@ from cannery.ops.resize.op import Resize
 def resize_bilinear(scope: Scope) -> str:
     """Between the four elements around a position."""
     mode = coordinates(scope)
-    return scope.node(Resize("linear", new_sizes(scope), mode), [scope.input(0)])
+    return scope.node(Resize("linear", new_sizes(scope), mode, "floor"), [scope.input(0)])
 
 
 def coordinates(scope: Scope) -> str:
