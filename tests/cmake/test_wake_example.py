@@ -117,7 +117,7 @@ def test_on_a_microcontroller(tmp_path: Path) -> None:
         sound, _ = read_wav(EXAMPLE / "sounds" / f"{name}.wav")
         for line in heard_by_reference(sound):
             assert f"sounds/{name}.wav: {line}\n" in told
-    assert example.isa(target="wake", name="wake") == "generic"
+    assert example.isa(target="wake", name="wake") == "thumbdsp"
 
 
 @pytest.mark.parametrize("content", [b"", b"RIFF\0\0\0\0WAVEdata\xff\xff\xff\xff"])
