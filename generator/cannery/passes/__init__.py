@@ -83,6 +83,7 @@ FLOATS_ONLY = frozenset(
         "fuse_activations",
         "fuse_layer_norm",
         "fuse_folded_norm",
+        "fuse_prelu",
         "order_channels",
         "upsample_into_conv",
         "pad_channels",
