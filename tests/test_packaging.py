@@ -86,7 +86,7 @@ def test_its_data_is_found_where_it_is_unpacked(wheel: Path, tmp_path: Path) -> 
 
 
 #: Files of the checkout that are not text.
-BINARY = {".h5", ".hdf5", ".npz", ".pgm", ".onnx", ".keras", ".png", ".wav"}
+BINARY = {".h5", ".hdf5", ".npz", ".pgm", ".onnx", ".keras", ".tflite", ".png", ".wav"}
 
 
 def test_the_checkout_holds_sources_alone() -> None:
