@@ -1,7 +1,7 @@
 """Calls of layers and operations with more than tensors: `keras.ops.reshape(x, (2, -1))`.
 
 A call keeps its arguments as in the file, with a TensorRef for each tensor; when its layer is
-built, each reference becomes the Operand that it means.
+built, each reference becomes the Operand that it means. The `...` of an index is Python's own.
 """
 
 from __future__ import annotations
@@ -28,11 +28,6 @@ class Span:
     start: int | None
     stop: int | None
     step: int | None
-
-
-@dataclass(frozen=True)
-class Rest:
-    """The `...` of an index."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +101,7 @@ def _parse_object(value: Mapping[str, object]) -> object:
     if name == "__slice__":
         return Span(*(_bound(given.get(key)) for key in ("start", "stop", "step")))
     if name == "__ellipsis__":
-        return Rest()
+        return ...
     if name in ("__numpy__", "__tensor__"):
         return _array(given.get("value"), given.get("dtype"))
     if name in ("DTypePolicy", "__dtype__") and isinstance(given.get("name"), str):

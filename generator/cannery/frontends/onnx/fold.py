@@ -61,13 +61,19 @@ def _check(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _binary(function: Callable[[_Array, _Array], _Array]) -> _Fold:
-    def fold(scope: Scope, inputs: Sequence[_Array]) -> _Array:
-        a, b = inputs
-        _check(np.broadcast_shapes(a.shape, b.shape))
-        return np.asarray(function(a, b))
+def _elementwise(arity: int, **functions: Callable[..., _Array]) -> None:
+    """Register operators that are functions of `arity` arrays that broadcast."""
 
-    return fold
+    def fold_by(function: Callable[..., _Array]) -> _Fold:
+        def fold(scope: Scope, inputs: Sequence[_Array]) -> _Array:
+            if len(inputs) != arity:
+                raise ModelError(f"has {len(inputs)} inputs, expected {arity}")
+            _check(np.broadcast_shapes(*(i.shape for i in inputs)))
+            return np.asarray(function(*inputs))
+
+        return fold
+
+    _FOLDS.update({kind: fold_by(function) for kind, function in functions.items()})
 
 
 def _divide(a: _Array, b: _Array) -> _Array:
@@ -79,33 +85,29 @@ def _divide(a: _Array, b: _Array) -> _Array:
     return np.asarray(quotient + ((rest != 0) & ((a < 0) != (b < 0))).astype(a.dtype))
 
 
-_FOLDS.update(
-    Add=_binary(np.add),
-    Sub=_binary(np.subtract),
-    Mul=_binary(np.multiply),
-    Div=_binary(_divide),
-    Equal=_binary(np.equal),
-    Less=_binary(np.less),
-    Greater=_binary(np.greater),
-    LessOrEqual=_binary(np.less_equal),
-    GreaterOrEqual=_binary(np.greater_equal),
-    And=_binary(np.logical_and),
-    Or=_binary(np.logical_or),
+_elementwise(
+    2,
+    Add=np.add,
+    Sub=np.subtract,
+    Mul=np.multiply,
+    Div=_divide,
+    Equal=np.equal,
+    Less=np.less,
+    Greater=np.greater,
+    LessOrEqual=np.less_equal,
+    GreaterOrEqual=np.greater_equal,
+    And=np.logical_and,
+    Or=np.logical_or,
 )
-
-
-def _unary(function: Callable[[_Array], _Array]) -> _Fold:
-    return lambda scope, inputs: np.asarray(function(inputs[0]))
-
-
-_FOLDS.update(
-    Neg=_unary(np.negative),
-    Abs=_unary(np.abs),
-    Floor=_unary(np.floor),
-    Ceil=_unary(np.ceil),
-    Sqrt=_unary(np.sqrt),
-    Not=_unary(np.logical_not),
-    Identity=_unary(np.asarray),
+_elementwise(
+    1,
+    Neg=np.negative,
+    Abs=np.abs,
+    Floor=np.floor,
+    Ceil=np.ceil,
+    Sqrt=np.sqrt,
+    Not=np.logical_not,
+    Identity=np.asarray,
 )
 
 

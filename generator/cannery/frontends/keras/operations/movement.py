@@ -9,7 +9,7 @@ import numpy as np
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.einsum import einsum
 from cannery.frontends.json_values import shown
-from cannery.frontends.keras.arguments import Operand, Rest, Span
+from cannery.frontends.keras.arguments import Operand, Span
 from cannery.frontends.keras.layers.categories import bins_below
 from cannery.frontends.keras.operations.base import Operation, operation
 from cannery.ir.tensor import DType
@@ -255,14 +255,14 @@ def get_item(o: Operation) -> str:
     x, key = o.tensor(), o.given.raw("key")
     parts = list(key) if isinstance(key, tuple) else [key]
     for part in parts:
-        known = part is None or isinstance(part, Span | Rest | int)
+        known = part is None or part is ... or isinstance(part, Span | int)
         if not known or isinstance(part, bool):
             raise UnsupportedError(f"the index {shown(part)} is not supported")
     rank = o.scope.rank(x)
     rest = rank - sum(isinstance(part, Span | int) for part in parts)
     if rest < 0:
         raise ModelError(f"its index has more axes than its input {o.shape(x)}")
-    at = next((k for k, part in enumerate(parts) if isinstance(part, Rest)), len(parts))
+    at = next((k for k, part in enumerate(parts) if part is ...), len(parts))
     parts[at : at + 1] = [Span(None, None, None)] * rest
     return _indexed(o, x, parts)
 
