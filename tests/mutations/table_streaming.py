@@ -32,6 +32,7 @@ _subnormals = rows("runtime/include/cannery/subnormals.h", "tests/runtime/test_s
                    "tests/emit/test_real_time.py")  # fmt: skip
 _blocks = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_blocks.py")
 _turns = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_turns.py")
+_orders = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_turns_everywhere.py")
 _turned = rows(f"{_C}/emit/steps.py", "tests/emit/test_turns.py")
 _split = rows(f"{_C}/emit/split.py", "tests/emit/test_turns.py")
 _clock = rows(f"{_F}/streaming/past.py",
@@ -285,6 +286,11 @@ CHANGES: tuple[Change, ...] = (
     ),
     _turns(
         "weights are read in the same order in each call", "*turns = 1u - *turns;", "(void)turns;"
+    ),
+    _orders(
+        "the library counts calls, not the state",
+        "const int turn = (int)*turns;",
+        "static int calls; const int turn = calls++ & 1;",
     ),
     _turned(
         "kernels do not get the order in which to read weights",

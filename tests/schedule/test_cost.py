@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from cannery.ir.graph import GraphBuilder
+from cannery.ops.matmul.op import MatMul
 from cannery.schedule.cost import (
     busy_cycles,
     conflict_cycles,
@@ -12,6 +15,7 @@ from cannery.schedule.cost import (
     tile_cycles,
     weights_cycles,
 )
+from cannery.schedule.schedule import Estimate
 from cannery.target.isa import ISAS, Isa
 from cannery.target.machine import Machine
 
@@ -93,3 +97,14 @@ def test_reorders_cost_what_their_stores_do() -> None:
     slow = {lanes: replace(rates, stores=0.25) for lanes, rates in AVX2.core.vectors.items()}
     more = reorder_cycles(changed(AVX2, vectors=slow), 16000)
     assert more > 2 * reorder_cycles(AVX2, 16000)
+
+
+def test_code_of_small_networks_stays_where_the_cache_has_room_for_their_weights() -> None:
+    b = GraphBuilder("net")
+    x = b.input("x", (1, 80))
+    b.output(b.node(MatMul(), [x, b.constant("w", np.zeros((80, 64), np.float32))], name="y"))
+    graph, step = b.build(), Estimate(1000.0, 4000.0)
+    small, large = (with_caches(AVX2.core, l1_bytes=size * KB) for size in (26.0, 27.0))
+    assert graph.constant_bytes == 20 * KB
+    assert step.total_in(graph, small) == step.total(small)
+    assert step.total_in(graph, large) < step.total(large)

@@ -3,7 +3,7 @@
  *   driver --run              each sample twice, then all at once; the bytes of every output, in
  *                             hexadecimal, and whether they were the same each time
  *   driver --repeat N         the first sample N times, silently: for counting instructions
- *   driver --step N           the same between two signals, SIGUSR1
+ *   driver --step N           the same between two signals, SIGUSR1, after one run
  *   driver --time SECONDS     microseconds of one run: quartiles and 99th percentile, and the median
  *                             of each tenth of the runs
  *   driver --steps SECONDS    with DRIVER_STEPS: microseconds of each step within the runs: lower
@@ -791,6 +791,7 @@ int main(int argc, char **argv)
 #endif
 #if defined(__unix__)
     if (argc > 2 && strcmp(argv[1], "--step") == 0) {
+        repeat(1); /* the first call resets the state */
         raise(SIGUSR1);
         repeat(atoi(argv[2]));
         raise(SIGUSR1);

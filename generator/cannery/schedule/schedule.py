@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 #: Tunables of a candidate, e.g. {"mr": 2, "nr": 3, "unroll": "ic"}.
 Params = Mapping[str, int | str | bool]
 
-#: Networks with up to this many bytes of weights may stay in the first-level cache from run to run,
-#: and so may their code.
-FEW_WEIGHTS = 24 * 1024
+#: Networks whose weights take up to this share of the first-level cache may stay there from run to
+#: run, and so may their code.
+FEW_WEIGHTS = 0.75
 
 #: What the name of a kernel's second function ends with, see `Kernel.turns`.
 TURNED = "_turned"
@@ -168,8 +168,9 @@ class Estimate:
 
         Plain C never counts as free, because it is unknown how compilers vectorise long code.
         """
-        few = isa.widest > 1 and graph.constant_bytes <= FEW_WEIGHTS
-        code = isa.core.code
+        core = isa.core
+        few = isa.widest > 1 and graph.constant_bytes <= FEW_WEIGHTS * core.caches.l1_bytes
+        code = core.code
         return self._with_code(isa, code.decoded if few else code.fetched)
 
     def _with_code(self, isa: Isa, rate: float) -> float:
