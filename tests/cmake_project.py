@@ -56,14 +56,14 @@ int main(void)
 
 MAIN_CPP = """\
 #include "ball.hpp"
-#include <cstdio>
+#include <stdio.h>
 static ball::Net net;
 static unsigned char memory[BALL_WORKSPACE_BYTES] __attribute__((aligned(BALL_WORKSPACE_ALIGN)));
 int main()
 {
     net.run();
     const int wrong = ball_selftest(memory);
-    std::puts(wrong ? "wrong" : "right");
+    puts(wrong ? "wrong" : "right");
     return wrong;
 }
 """

@@ -39,6 +39,11 @@ def test_first_boot_of_other_cores(firmware: Project, core: str) -> None:
     test_first_boot(firmware, f"cortex-{core}", f"cortex-{core}")
 
 
+@pytest.mark.parametrize("core", ["riscv32imc", "riscv32imafc"])
+def test_first_boot_of_small_risc_v(firmware: Project, core: str) -> None:
+    test_first_boot(firmware, core, core)
+
+
 def test_files_and_latency(firmware: Project) -> None:
     firmware.configure("-DBALL_MODEL=../ball.h5", "-DCANNERY_TARGET=native")
     firmware.build()

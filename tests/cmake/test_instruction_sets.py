@@ -106,6 +106,8 @@ def test_native_with_both_compilers(project: Project, compiler: str) -> None:
         ("arm-none-eabi", "cortex-m7", "thumbdsp", 32),
         ("cortex-m0plus", "cortex-m0plus", "generic", 32),
         ("cortex-m33", "cortex-m33", "thumbdsp", 32),
+        ("riscv32imc", "riscv32imc", "generic", 32),
+        ("riscv32imafc", "riscv32imafc", "generic", 32),
         ("riscv64", "riscv64", "generic", 64),
         ("riscv64-v", "riscv64v128", "riscv64v128", 64),
     ],

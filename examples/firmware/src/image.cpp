@@ -1,18 +1,18 @@
 #include "image.hpp"
 
-#include <cstdio>
+#include <stdio.h>
 
 bool read_pgm(const char *path, Patch &patch)
 {
-    std::FILE *file = std::fopen(path, "rb");
+    FILE *file = fopen(path, "rb");
     if (!file) {
         return false;
     }
     int width = 0, height = 0, largest = 0;
-    const bool header = std::fscanf(file, "P5 %d %d %d", &width, &height, &largest) == 3
-        && std::fgetc(file) != EOF && width == Patch::SIZE && height == Patch::SIZE && largest == 255;
-    const bool complete = header && std::fread(patch.pixels, sizeof patch.pixels, 1, file) == 1;
-    std::fclose(file);
+    const bool header = fscanf(file, "P5 %d %d %d", &width, &height, &largest) == 3
+        && fgetc(file) != EOF && width == Patch::SIZE && height == Patch::SIZE && largest == 255;
+    const bool complete = header && fread(patch.pixels, sizeof patch.pixels, 1, file) == 1;
+    fclose(file);
     return complete;
 }
 

@@ -2,12 +2,12 @@
 #ifndef ROBOT_IMAGE_HPP
 #define ROBOT_IMAGE_HPP
 
-#include <cstdint>
+#include <stdint.h>
 
 // A grey image of a fixed size: what the candidate search cuts out of a camera frame.
 struct Patch {
     static const int SIZE = 16;
-    std::uint8_t pixels[SIZE * SIZE];
+    uint8_t pixels[SIZE * SIZE];
 };
 
 // Reads a binary PGM file of Patch::SIZE x Patch::SIZE pixels with 8 bits; false if it is none.

@@ -6,8 +6,8 @@
 #include "ball_detector.hpp"
 #include "image.hpp"
 
-#include <cstdio>
-#include <ctime>
+#include <stdio.h>
+#include <time.h>
 
 namespace {
 
@@ -16,22 +16,22 @@ BallDetector detector; // static: its memory is known when the firmware is linke
 void report(const char *what, const Patch &patch)
 {
     const double probability = static_cast<double>(detector.classify(patch));
-    std::printf("{\"image\": \"%s\", \"ball\": %.4f}\n", what, probability);
+    printf("{\"image\": \"%s\", \"ball\": %.4f}\n", what, probability);
 }
 
 // Microseconds per patch over about `seconds`; 0 where there is no clock.
 double latency_us(const Patch &patch, double seconds)
 {
-    const std::clock_t begin = std::clock();
-    std::clock_t now = begin;
+    const clock_t begin = clock();
+    clock_t now = begin;
     long runs = 0;
-    while (now != static_cast<std::clock_t>(-1) && runs < 10000000
+    while (now != static_cast<clock_t>(-1) && runs < 10000000
            && static_cast<double>(now - begin) < seconds * CLOCKS_PER_SEC) {
         for (int i = 0; i < 100; ++i) {
             detector.classify(patch);
         }
         runs += 100;
-        now = std::clock();
+        now = clock();
     }
     return runs ? 1e6 * static_cast<double>(now - begin) / CLOCKS_PER_SEC / static_cast<double>(runs) : 0.0;
 }
@@ -41,19 +41,19 @@ double latency_us(const Patch &patch, double seconds)
 int main(int argc, char **argv)
 {
     const bool passed = BallDetector::self_test();
-    std::printf("{\"self_test\": %s}\n", passed ? "true" : "false");
+    printf("{\"self_test\": %s}\n", passed ? "true" : "false");
     Patch patch;
     draw_ball(patch);
     report("drawn", patch);
     for (int i = 1; i < argc; ++i) {
         if (!read_pgm(argv[i], patch)) {
-            std::fprintf(stderr, "%s: not a 16x16 PGM file\n", argv[i]);
+            fprintf(stderr, "%s: not a 16x16 PGM file\n", argv[i]);
             return 2;
         }
         report(argv[i], patch);
     }
     if (argc > 1) {
-        std::printf("{\"latency_us\": %.3f}\n", latency_us(patch, 0.2));
+        printf("{\"latency_us\": %.3f}\n", latency_us(patch, 0.2));
     }
     return passed ? 0 : 1;
 }

@@ -17,18 +17,9 @@ from cannery.cli.output import json_option, print_json, print_table
 from cannery.errors import CanneryError
 from cannery.frontends import formats
 from cannery.target.compiler import PACKAGES, find_clang, find_compiler
-from cannery.target.runner import host_cpu_name
+from cannery.target.runner import emulator_package, host_cpu_name
 from cannery.target.targets import TARGETS
 from cannery.target.toolchain import toolchain_for
-
-_EMULATORS = {
-    "qemu-i386": "qemu-user",
-    "qemu-x86_64": "qemu-user",
-    "qemu-arm": "qemu-user",
-    "qemu-aarch64": "qemu-user",
-    "qemu-riscv64": "qemu-user",
-    "qemu-system-arm": "qemu-system-arm",
-}
 
 
 @dataclass(frozen=True)
@@ -87,6 +78,7 @@ def _version(distribution: str) -> str:
 
 def checks() -> list[Check]:
     """Everything to look for."""
+    emulators = {target.emulator[0] for target in TARGETS.values() if target.emulator}
     return [
         Check("cannery", f"{__version__}, Python {platform.python_version()} ({sys.executable})"),
         Check("processor", host_cpu_name()),
@@ -97,7 +89,7 @@ def checks() -> list[Check]:
         ),
         _program("clang", "clang", ", for --cc clang"),
         _native(),
-        *(_program(name, package) for name, package in _EMULATORS.items()),
+        *(_program(name, emulator_package(name)) for name in sorted(emulators)),
         _analyser(),
         _program("cmake", "cmake", ", or pip install cmake"),
         _program("ninja", "ninja-build", ", or pip install ninja"),

@@ -28,8 +28,12 @@ PACKAGES = {
     "aarch64-linux-gnu": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
     "riscv64-linux-gnu": "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross",
     "arm-none-eabi": "gcc-arm-none-eabi libnewlib-arm-none-eabi",
+    "riscv64-unknown-elf": "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf",
     "": "gcc libc6-dev",
 }
+#: What makes cross compilers without a C library of their own use Debian's.
+_C_LIBRARY = {"riscv64-unknown-elf": ("--specs=picolibc.specs",)}
+
 _TIMEOUT = 1800.0
 _NEWEST_CLANG = 24
 
@@ -178,7 +182,7 @@ def _is_host(triple: str) -> bool:
 def _candidates(triple: str) -> list[tuple[str, ...]]:
     if _is_host(triple):
         return [("cc",), ("gcc",), ("clang",)]
-    found: list[tuple[str, ...]] = [(f"{triple}-gcc",)]
+    found: list[tuple[str, ...]] = [(f"{triple}-gcc", *_C_LIBRARY.get(triple, ()))]
     if triple == "i686-linux-gnu" and platform.machine() == "x86_64":
         found.append(("gcc", "-m32"))
     return found

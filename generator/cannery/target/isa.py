@@ -22,7 +22,8 @@ class Isa:
     architectural vector registers. `macros` must all be defined by the compiler; `flags` make gcc
     and clang define them. `capabilities`: fma, lane_fma, rotate, pairs (broadcast2 and add_pairs of
     the widths over four), masks, gather, dot2_s16, dot4_u8s8, slp (compilers make vectors of
-    neighbouring scalars), dsp (Thumb's instructions for pairs of int16). `machine` (or its name) is
+    neighbouring scalars), dsp (Thumb's instructions for pairs of int16), soft_float (no
+    FPU: functions compute with floats). `machine` (or its name) is
     the processor for which costs are estimated; it does not change the instruction set.
     """
 
@@ -70,6 +71,10 @@ class Isa:
     def without(self, capability: str) -> Isa:
         """The same instruction set without a capability."""
         return replace(self, capabilities=self.capabilities - {capability})
+
+    def having(self, capability: str) -> Isa:
+        """The same instruction set with one more capability."""
+        return replace(self, capabilities=self.capabilities | {capability})
 
     def with_bits(self, bits: int) -> Isa:
         """The same instruction set with another pointer width; 32-bit x86 has 8 registers."""

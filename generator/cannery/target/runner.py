@@ -283,12 +283,18 @@ def why_not_here(target: Target) -> str:
 def _emulated(target: Target) -> Runner:
     program = target.emulator[0]
     if shutil.which(program) is None:
-        package = "qemu-system-arm" if program.startswith("qemu-system") else "qemu-user"
         raise ToolchainError(
             f"{program} not found, and {why_not_here(target) or 'it was asked for'}",
-            where=f"target {target.name}", cure=f"apt install {package}, or give --runner",
+            where=f"target {target.name}", cure=f"apt install {emulator_package(program)}, or give --runner",
         )  # fmt: skip
     return Runner(target.emulator, Origin.EMULATED, append=program.startswith("qemu-system"))
+
+
+def emulator_package(program: str) -> str:
+    """Debian's package that holds a program of QEMU."""
+    if program.startswith("qemu-system"):
+        return "qemu-system-arm" if program.endswith("-arm") else "qemu-system-misc"
+    return "qemu-user"
 
 
 def is_qemu(program: str) -> bool:

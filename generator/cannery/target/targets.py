@@ -52,7 +52,7 @@ class Target:
 
 _X86, _I686 = "x86_64-linux-gnu", "i686-linux-gnu"
 _ARM, _AARCH64, _BARE = "arm-linux-gnueabihf", "aarch64-linux-gnu", "arm-none-eabi"
-_RISCV = "riscv64-linux-gnu"
+_RISCV, _BARE_RISCV = "riscv64-linux-gnu", "riscv64-unknown-elf"
 _FPMATH = "-mfpmath=sse"
 _A76 = "qemu-aarch64 -cpu cortex-a76"
 
@@ -135,16 +135,28 @@ _M55_MAP = (
 )
 
 
+#: How QEMU runs a program on a board without an operating system.
+_BOARD = "-display none -monitor none -serial none -semihosting-config enable=on,target=native"
+
+
+def _bare(isa: str, *, soft_float: bool) -> Isa:
+    """An instruction set of 32 bits as small cores have it."""
+    row = isa_row(isa).with_bits(32).without("slp")
+    return row.having("soft_float") if soft_float else row
+
+
+def _defined(symbols: str) -> tuple[str, ...]:
+    """The linker's flags that define these symbols."""
+    return tuple(f"-Wl,--defsym={symbol}" for symbol in symbols.split())
+
+
 def _cortex_m(name: str, isa: str, flags: str, board: str, part: int, memory: str = "") -> Target:
     """A core without an operating system, run on a board of QEMU."""
-    emulator = (
-        f"qemu-system-arm -M {board} -display none -monitor none -serial none "
-        "-semihosting-config enable=on,target=native -kernel"
-    )
-    ldflags = ("-specs=rdimon.specs", *(f"-Wl,--defsym={symbol}" for symbol in memory.split()))
+    emulator = f"qemu-system-arm -M {board} {_BOARD} -kernel"
+    ldflags = ("-specs=rdimon.specs", *_defined(memory))
     return Target(
         f"cortex-{name.lower().replace('+', 'plus')}", f"Arm Cortex-{name}, bare metal",
-        isa_row(isa).with_bits(32).without("slp"), _BARE, ("-mthumb", *flags.split()), ldflags,
+        _bare(isa, soft_float="-mfpu" not in flags and "hard" not in flags), _BARE, ("-mthumb", *flags.split()), ldflags,
         tuple(emulator.split()), ("none",), ("mps2.ld", "mps2.S"), processors=(arm(part),),
     )  # fmt: skip
 
@@ -161,6 +173,32 @@ _CORTEX_M = (
     _cortex_m("M55", "thumbdsp", "-mcpu=cortex-m55 -mfloat-abi=hard", "mps3-an547",
               0xD22, _M55_MAP),
 )  # fmt: skip
+
+#: Where code and data lie on QEMU's board `virt`, for picolibc's linker script.
+_VIRT_MAP = "__flash=0x80000000 __flash_size=16M __ram=0x81000000 __ram_size=16M __stack_size=1M"
+
+
+def _riscv32(extensions: str, abi: str, cpu: str) -> Target:
+    """A 32-bit core without an operating system, run on a board of QEMU."""
+    emulator = (
+        f"qemu-system-riscv32 -M virt -cpu rv32 -bios none -chardev stdio,id=out {_BOARD},"
+        "chardev=out -kernel"
+    )
+    start = ("--oslib=semihost", "--crt0=semihost", "-Wl,--wrap=main")
+    return Target(
+        f"riscv32{extensions}", f"{cpu}, bare metal",
+        _bare("generic", soft_float=abi == "ilp32"), _BARE_RISCV,
+        (f"-march=rv32{extensions}", f"-mabi={abi}"),
+        (*start, *_defined(_VIRT_MAP)),
+        tuple(emulator.split()),
+        ("none",), ("riscv32-virt.S",),
+    )  # fmt: skip
+
+
+_RISCV32 = (
+    _riscv32("imc", "ilp32", "RISC-V RV32IMC without FPU"),
+    _riscv32("imafc", "ilp32f", "RISC-V RV32IMAFC with FPU"),
+)
 
 _RISCV64 = Target(
     "riscv64", "any RISC-V with 64 bits and Linux", isa_row("generic").without("slp"), _RISCV,
@@ -215,6 +253,7 @@ _CPUS = (
          intel(0x37, 0x4A, 0x4C, 0x4D, 0x5A, 0x5D, 0x75), "movbe rdrand 3dnowprefetch"),
     *_ARM_CPUS,
     *_CORTEX_M,
+    *_RISCV32,
     _RISCV64,
 )  # fmt: skip
 
@@ -295,6 +334,10 @@ _MACHINES = (
 )
 
 
+#: Macros of Arm and RISC-V where functions of the compiler's library compute with floats.
+_SOFT_FLOATS = {"__SOFTFP__", "__riscv_float_abi_soft"}
+
+
 def isa_from_macros(macros: Mapping[str, str]) -> Isa:
     """The richest instruction set whose macros a compiler all predefines.
 
@@ -308,6 +351,8 @@ def isa_from_macros(macros: Mapping[str, str]) -> Isa:
     row = rows[-1].with_bits(8 * int(macros.get("__SIZEOF_POINTER__", "8")))
     named = (machine for needed, machine in _MACHINES if needed <= set(macros))
     isa = row.meant_for(next(named, row.machine))
+    if _SOFT_FLOATS & set(macros):
+        isa = isa.having("soft_float")
     return isa if {"__x86_64__", "__aarch64__"} & set(macros) else isa.without("slp")
 
 
