@@ -73,7 +73,7 @@ def count_network(
     some calls. Raises ToolchainError.
     """
     toolchain = replace(toolchain, cflags=(*toolchain.cflags, *apart_flags(toolchain)))
-    if "-static" not in toolchain.ldflags and toolchain.target.triple != "arm-none-eabi":
+    if "-static" not in toolchain.ldflags and not toolchain.target.board:
         # This makes addresses those of the file.
         toolchain = replace(toolchain, ldflags=(*toolchain.ldflags, "-static", "-no-pie"))
     with (

@@ -285,7 +285,8 @@ def _emulated(target: Target) -> Runner:
     if shutil.which(program) is None:
         raise ToolchainError(
             f"{program} not found, and {why_not_here(target) or 'it was asked for'}",
-            where=f"target {target.name}", cure=f"apt install {emulator_package(program)}, or give --runner",
+            where=f"target {target.name}",
+            cure=f"apt install {emulator_package(program)}, or give --runner",
         )  # fmt: skip
     return Runner(target.emulator, Origin.EMULATED, append=program.startswith("qemu-system"))
 

@@ -156,7 +156,7 @@ def _cortex_m(name: str, isa: str, flags: str, board: str, part: int, memory: st
     ldflags = ("-specs=rdimon.specs", *_defined(memory))
     return Target(
         f"cortex-{name.lower().replace('+', 'plus')}", f"Arm Cortex-{name}, bare metal",
-        _bare(isa, soft_float="-mfpu" not in flags and "hard" not in flags), _BARE, ("-mthumb", *flags.split()), ldflags,
+        _bare(isa, soft_float="hard" not in flags), _BARE, ("-mthumb", *flags.split()), ldflags,
         tuple(emulator.split()), ("none",), ("mps2.ld", "mps2.S"), processors=(arm(part),),
     )  # fmt: skip
 
