@@ -14,8 +14,8 @@ ROOT = Path(cannery.__file__).parent
 
 #: Packages and single modules of cannery, from the ground up; ARCHITECTURE.md says what they are.
 ORDER = """
-errors plugins atomic deadline resources names user_files user_folders class_names output_files
-options_given devices ir npz layouts option_values options options_text
+errors plugins contents atomic deadline resources names user_files user_folders class_names
+output_files options_given devices ir npz layouts option_values options options_text
 target project_file options_cmake
 schedule ctext ops
 frontends lowering emit

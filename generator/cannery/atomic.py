@@ -17,6 +17,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
+from cannery.contents import Content, pieces
+
 #: The names that `replace_files` and `temporary_folder` give to temporary things.
 _FILE = re.compile(r"\..+\.(\d+)\.tmp")
 _FOLDER = re.compile(r"cannery-(\d+)-.+")
@@ -27,7 +29,7 @@ def replace_file(path: Path, data: bytes) -> None:
     replace_files({path: data}, durable=True)
 
 
-def replace_files(files: Mapping[Path, bytes], *, durable: bool = False) -> None:
+def replace_files(files: Mapping[Path, Content], *, durable: bool = False) -> None:
     """Write files so that readers see either all of each or the previous content.
 
     All are written before the first takes its place, and they take their places in order. Raises
@@ -87,11 +89,12 @@ def _naming(path: Path) -> Iterator[None]:
         raise
 
 
-def _write(file: FileIO, data: bytes) -> None:
+def _write(file: FileIO, data: Content) -> None:
     """Write everything; leaves nothing for closing, whose errors would not name a file."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[file.write(rest) :]
+    for piece in pieces(data):
+        rest = memoryview(piece)
+        while rest:
+            rest = rest[file.write(rest) :]
 
 
 def _remove(staged: list[tuple[Path, Path]]) -> None:

@@ -7,14 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from cannery.atomic import remove_stale, replace_files
+from cannery.contents import Content, pieces
 from cannery.errors import OptionError
 from cannery.user_files import unusual
 
-#: How many bytes of a file are compared at a time: weights may be large.
-_PIECE = 2**20
 
-
-def write_files(files: Mapping[Path, bytes]) -> list[Path]:
+def write_files(files: Mapping[Path, Content]) -> list[Path]:
     """Write `files` and make their folders; returns those that changed.
 
     All contents are on disk before the first file is replaced, so an error, such as a full disk,
@@ -67,12 +65,11 @@ def check_output_folder(path: Path, option: str) -> None:
             raise OptionError(f"{place} is not a folder", where=option, cure="name another one")
 
 
-def _holds(path: Path, data: bytes) -> bool:
+def _holds(path: Path, data: Content) -> bool:
     try:
         if path.stat().st_size != len(data):
             return False
         with path.open("rb") as file:
-            places = range(0, len(data), _PIECE)
-            return all(file.read(_PIECE) == data[at : at + _PIECE] for at in places)
+            return all(file.read(len(piece)) == piece for piece in pieces(data))
     except OSError:
         return False

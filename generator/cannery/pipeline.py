@@ -12,6 +12,7 @@ from cannery.choose.lookup import recorded_choices, recorded_stacks
 from cannery.choose.plan import make_segments
 from cannery.choose.stacks import choose_stacks
 from cannery.class_names import read_class_names
+from cannery.contents import Content
 from cannery.emit.dispatch import dispatching_files, part_name
 from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
@@ -58,7 +59,7 @@ _MANY_STEPS = (
 class Compiled:
     """Generated files (relative path -> content), their origins, and the source."""
 
-    files: Mapping[str, bytes]
+    files: Mapping[str, Content]
     dependencies: tuple[Path, ...]
     source: Source
 

@@ -22,8 +22,9 @@ from pathlib import Path
 if __name__ == "__main__":  # what pytest gets from pyproject.toml
     sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "generator")]
 
+from cannery.contents import array_digest
 from cannery.measure.build import build
-from cannery.measure.harness import Harness, array_digest
+from cannery.measure.harness import Harness
 from cannery.measure.measure import check
 from cannery.schedule.schedule import all_schedules
 from cannery.target.targets import find_target

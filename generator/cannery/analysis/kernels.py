@@ -12,6 +12,7 @@ from cannery.analysis.disassembly import Function, Machine, disassemble
 from cannery.analysis.loops import find_regions, split_blocks
 from cannery.analysis.mix import Piece, count_mix, framed_effects
 from cannery.atomic import temporary_folder
+from cannery.contents import Content
 from cannery.emit.source import Source
 from cannery.emit.steps import Call
 from cannery.errors import ToolchainError
@@ -63,7 +64,7 @@ def hotness(piece: Piece) -> tuple[int, int, int]:
 
 
 def step_codes(
-    source: Source, files: Mapping[str, bytes], toolchain: Toolchain
+    source: Source, files: Mapping[str, Content], toolchain: Toolchain
 ) -> tuple[Machine, tuple[StepCode, ...]]:
     """Compile a network and take its steps apart. Raises ToolchainError.
 
@@ -77,7 +78,7 @@ def step_codes(
 
 
 def compile_apart(
-    folder: Path, source: Source, files: Mapping[str, bytes], toolchain: Toolchain
+    folder: Path, source: Source, files: Mapping[str, Content], toolchain: Toolchain
 ) -> Path:
     """The object file of a network in which every kernel is a function. Raises ToolchainError."""
     for name, data in apart(source, files).items():
@@ -99,10 +100,10 @@ def object_flags(toolchain: Toolchain) -> tuple[str, ...]:
     return ("-mno-relax",) if toolchain.target.triple.startswith("riscv") else ()
 
 
-def apart(source: Source, files: Mapping[str, bytes]) -> dict[str, bytes]:
+def apart(source: Source, files: Mapping[str, Content]) -> dict[str, Content]:
     """Generated files with kernels that are not inlined into their caller."""
     main = f"{source.name}.c"
-    text = files[main].decode()
+    text = files[main][:].decode()
     for call in source.calls:
         head = f"static void {call.symbol}("
         text = text.replace(head, f"__attribute__((noinline)) {head}")

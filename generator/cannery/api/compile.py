@@ -12,6 +12,7 @@ from cannery.api.model import given_model
 from cannery.choose.bounds import bound_notes
 from cannery.choose.lookup import untuned_note
 from cannery.choose.provenance import provenance_notes
+from cannery.contents import Content
 from cannery.errors import OptionError
 from cannery.options import Options
 from cannery.output_files import check_output_folder, write_files
@@ -72,7 +73,7 @@ def with_library(options: Options, compiled: Compiled) -> Compiled:
     return replace(compiled, files={name: content, **compiled.files})
 
 
-def files_in(folder: Path, options: Options, files: Mapping[str, bytes]) -> dict[Path, bytes]:
+def files_in(folder: Path, options: Options, files: Mapping[str, Content]) -> dict[Path, Content]:
     """Generated files with their paths; the header comes last, because build tools judge by it."""
     ordered = sorted(files, key=lambda path: path == f"{options.name}.h")
     elsewhere = {f"{options.name}.weights": options.weights} if options.weights else {}

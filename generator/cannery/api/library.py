@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from cannery.api.store import store
+from cannery.contents import Content, pieces
 from cannery.emit.files import OPENMP_SOURCE
 from cannery.execution.shared_library import build_library
 from cannery.options import Options
@@ -28,7 +29,7 @@ def needed_flags(toolchain: Toolchain) -> tuple[str, ...]:
     return toolchain.target.cpu_flags
 
 
-def make_library(options: Options, toolchain: Toolchain, files: Mapping[str, bytes]) -> Path:
+def make_library(options: Options, toolchain: Toolchain, files: Mapping[str, Content]) -> Path:
     """The shared library of generated files, built unless it exists for these files and this
     compiler.
     """
@@ -38,12 +39,14 @@ def make_library(options: Options, toolchain: Toolchain, files: Mapping[str, byt
     for text in (*toolchain.compiler.command, *toolchain.cflags):
         digest.update(text.encode() + b"\0")
     for name in sorted(files):
-        digest.update(name.encode() + b"\0" + files[name])
+        digest.update(name.encode() + b"\0")
+        for piece in pieces(files[name]):
+            digest.update(piece)
     build = partial(_build, options, toolchain, files)
     return store(digest.hexdigest()[:24], options.name, build)
 
 
-def _build(options: Options, toolchain: Toolchain, files: Mapping[str, bytes]) -> bytes:
+def _build(options: Options, toolchain: Toolchain, files: Mapping[str, Content]) -> bytes:
     """The library's content."""
     unused = {f"{options.name}{suffix}" for suffix in ("_static.c", OPENMP_SOURCE)}
     units = sorted(name for name in files if name.endswith(".c") and name not in unused)

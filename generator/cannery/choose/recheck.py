@@ -73,12 +73,14 @@ def network_error(graph: Graph, choices: Sequence[tuple[Step, Choice]]) -> float
 def _emulated_values(
     graph: Graph, choices: Sequence[tuple[Step, Choice]], inputs: Mapping[str, RefArray]
 ) -> Values:
-    values = Values(graph, inputs)
+    values = Values(graph, inputs, only=graph.outputs)
     for step, choice in choices:
         if choice.inexact and isinstance(choice.schedule, Emulates):
             values[step.output] = widen(
                 choice.schedule.emulate(graph, step, [values[v] for v in step.inputs])
             )
+            for node in step.nodes:
+                values.done(node)
             continue
         for node in step.nodes:
             values.compute(node)

@@ -12,6 +12,7 @@ from cannery.cli.arguments import FILE, generating_options, options_of
 from cannery.cli.files import depfile_text, own_files
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, remark
+from cannery.contents import Content
 from cannery.errors import OptionError
 from cannery.ir.graph import Quantization
 from cannery.options import Options
@@ -97,7 +98,7 @@ def command(
         check_output_folder(dump, "--dump")
     if depfile is not None and folder.resolve() not in depfile.resolve().parents:
         check_output_file(depfile, "--depfile")
-    stages: dict[str, bytes] = {}
+    stages: dict[str, Content] = {}
 
     def keep(stage: str, text: str) -> None:
         stages[f"{len(stages):02d}_{stage}.txt"] = text.encode()

@@ -91,7 +91,7 @@ def command(model: Path, manifest: Path, output: Path, as_json: bool, **raw: Any
     if options.quantize:
         options = replace(options, ranges=_ranges(expected, manifest))
     files = compile_model(options).files
-    found = json.loads(files[f"{options.name}.json"])
+    found = json.loads(files[f"{options.name}.json"][:])
     if found["model_hash"] != expected["model_hash"]:
         raise OptionError(
             f"{model} does not fit: {why_other_code(expected, found)}",

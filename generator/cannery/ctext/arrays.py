@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from io import BytesIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cannery.contents import Content, ContentWriter, array_digest, array_pieces, pieces
 from cannery.ctext.environment import c_comment
 from cannery.ctext.literals import c_floats, c_integer
 from cannery.schedule.ahead import IN_ORDER_BYTES
@@ -33,16 +32,17 @@ class WeightBlob:
     """The bytes of `<name>_weights.bin`; of each array in them the name, type and offset."""
 
     symbol: str
-    data: bytes
+    data: Content
     offsets: tuple[tuple[str, str, int], ...]
 
     def followed_by(self, arrays: Iterable[ConstArray]) -> WeightBlob:
         """The same bytes and those of more arrays; the offsets are of these alone."""
         writer = _BlobWriter()
-        writer.data.write(self.data)
+        for piece in pieces(self.data):
+            writer.data.write(piece)
         for array in arrays:
             writer.put(array)
-        return WeightBlob(self.symbol, writer.data.getvalue(), tuple(writer.offsets))
+        return writer.blob(self.symbol)
 
 
 def array_type(array: NDArray[np.generic]) -> str:
@@ -63,11 +63,6 @@ def format_array(constant: ConstArray) -> str:
     return f"{comment}{head} CANNERY_ALIGN({ALIGNMENT}) = {{\n{body}\n}};\n"
 
 
-def as_bytes(array: NDArray[np.generic]) -> memoryview:
-    """The bytes of an array, in C order, without a copy if possible."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
 def split_constants(name: str, kernels: Iterable[Kernel]) -> tuple[list[Kernel], WeightBlob]:
     """Move large arrays of a large model into a blob; equal arrays are stored once.
 
@@ -82,35 +77,39 @@ def split_constants(name: str, kernels: Iterable[Kernel]) -> tuple[list[Kernel],
         if total >= BLOB_FROM_BYTES:
             kept[moved:] = [blob.take(each) for each in kept[moved:]]
             moved = len(kept)
-    return kept, WeightBlob(f"{name}_weights", blob.data.getvalue(), tuple(blob.offsets))
+    return kept, blob.blob(f"{name}_weights")
 
 
 class _BlobWriter:
     """A blob that grows."""
 
     def __init__(self) -> None:
-        self.data = BytesIO()
+        self.data = ContentWriter()
         self.offsets: list[tuple[str, str, int]] = []
         self._known: dict[bytes, int] = {}
 
     def put(self, constant: ConstArray) -> None:
         """Add an array, aligned."""
-        place = self._write(as_bytes(constant.values))
+        place = self._write(constant.values)
         self.offsets.append((constant.name, array_type(constant.values), place))
 
-    def _write(self, content: memoryview) -> int:
-        place = self.data.tell()
-        self.data.write(content)
-        self.data.write(bytes(-len(content) % ALIGNMENT))
+    def blob(self, symbol: str) -> WeightBlob:
+        """What was written."""
+        return WeightBlob(symbol, self.data.content(), tuple(self.offsets))
+
+    def _write(self, values: NDArray[np.generic]) -> int:
+        place = self.data.size
+        for piece in array_pieces(values):
+            self.data.write(piece)
+        self.data.write(bytes(-values.nbytes % ALIGNMENT))
         return place
 
     def take(self, kernel: Kernel) -> Kernel:
         """The kernel without its large arrays."""
         for constant in filter(is_large, kernel.constants):
-            content = as_bytes(constant.values)
-            digest = hashlib.sha256(content).digest()
+            digest = array_digest(constant.values)
             if digest not in self._known:
-                self._known[digest] = self._write(content)
+                self._known[digest] = self._write(constant.values)
             place = self._known[digest]
             self.offsets.append((constant.name, array_type(constant.values), place))
         kept = tuple(c for c in kernel.constants if not is_large(c))
@@ -125,7 +124,7 @@ def all_apart(name: str, kernels: Iterable[Kernel]) -> tuple[list[Kernel], Weigh
         for constant in kernel.constants:
             blob.put(constant)
         kept.append(replace(kernel, constants=(), moved_bytes=kernel.constant_bytes))
-    return kept, WeightBlob(f"{name}_weights", blob.data.getvalue(), tuple(blob.offsets))
+    return kept, blob.blob(f"{name}_weights")
 
 
 def is_large(constant: ConstArray) -> bool:

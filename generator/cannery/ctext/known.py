@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from cannery.ctext.arrays import as_bytes
+from cannery.contents import array_digest
 from cannery.schedule.schedule import ConstArray, Kernel
 
 #: Names of constants that are others: (name, same as).
@@ -46,4 +45,4 @@ class KnownConstants:
 
 def _key(constant: ConstArray) -> tuple[str, bytes]:
     """The type of its elements in C, and its content."""
-    return constant.values.dtype.name, hashlib.sha256(as_bytes(constant.values)).digest()
+    return constant.values.dtype.name, array_digest(constant.values)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cannery import __version__
+from cannery.contents import Content
 from cannery.ctext.environment import render
 from cannery.emit.files import OPENMP_FLAG, OPENMP_SOURCE, SOURCES
 from cannery.target.compiler import PRIVATE_FLAGS, private_flags
@@ -41,12 +42,14 @@ class Weights:
     file: str
 
 
-def build_file(kind: str, name: str, files: Mapping[str, bytes], cc: str = "") -> tuple[str, bytes]:
+def build_file(
+    kind: str, name: str, files: Mapping[str, Content], cc: str = ""
+) -> tuple[str, bytes]:
     """Name and content of the file that builds the generated `files` of a network.
 
     `cc` is the compiler for a Makefile that is used without naming one, if the user gave it.
     """
-    manifest = json.loads(files[f"{name}.json"])
+    manifest = json.loads(files[f"{name}.json"][:])
     parts = [manifest] if "sources" in manifest else [*manifest.values()]
     units = [Unit(f"{name}_{k}", tuple(p["sources"]), _flags(p)) for k, p in enumerate(parts)]
     if len(parts) > 1:
@@ -82,7 +85,7 @@ def _compiler(parts: Sequence[Mapping[str, Any]]) -> str:
     return f"{triple}-gcc" if triple and not triple.startswith("x86_64-") else ""
 
 
-def _weights(units: Sequence[Unit], files: Mapping[str, bytes]) -> list[Weights]:
+def _weights(units: Sequence[Unit], files: Mapping[str, Content]) -> list[Weights]:
     found = []
     for source in (source for unit in units for source in unit.sources):
         binary = f"{source.removesuffix('.c')}.bin"
@@ -92,7 +95,7 @@ def _weights(units: Sequence[Unit], files: Mapping[str, bytes]) -> list[Weights]
     return found
 
 
-def _headers(name: str, files: Mapping[str, bytes]) -> dict[str, list[str]]:
+def _headers(name: str, files: Mapping[str, Content]) -> dict[str, list[str]]:
     """What programs include, by folder."""
     shared = [path for path in files if path.startswith("cannery/")]
     more = [f"{name}_compiled_nn.h", f"{name}_loader.h"]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cannery.contents import Content
 from cannery.ctext.environment import render
 from cannery.ctext.tidy import tidy
 from cannery.emit.files import (
@@ -27,7 +28,7 @@ def part_name(model: str, isa: Isa) -> str:
     return f"{model}_{isa.name}"
 
 
-def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[str, bytes]:
+def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[str, Content]:
     """The output folder of a library that chooses between `parts`, richest first.
 
     Each part has its own name (`part_name`).
@@ -57,7 +58,7 @@ def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[
         + "\n",
     }
     texts |= openmp_texts(whole) | loader_texts(whole) | compiled_nn_texts(whole)
-    files = {path: text.encode() for path, text in texts.items()}
+    files: dict[str, Content] = {path: text.encode() for path, text in texts.items()}
     for part in parts:
         part_texts = model_texts(part, command)
         files |= {path: text.encode() for path, text in part_texts.items()} | binary_files(part)

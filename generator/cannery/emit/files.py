@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from cannery.contents import Content
 from cannery.ctext.environment import render
 from cannery.emit.interface import Tensor
 from cannery.emit.library import loader_texts, render_header, render_static
@@ -69,7 +70,7 @@ def runtime_folder() -> Path:
     return runtime_include_dir() / "cannery"
 
 
-def output_files(source: Source, command: str) -> dict[str, bytes]:
+def output_files(source: Source, command: str) -> dict[str, Content]:
     """Everything that goes into the output folder: relative path -> content."""
     up = source.name.upper()
     if source.apart:
@@ -91,13 +92,13 @@ def output_files(source: Source, command: str) -> dict[str, bytes]:
     return _with_weights(source, files) if source.apart else files
 
 
-def _with_weights(source: Source, files: dict[str, bytes]) -> dict[str, bytes]:
+def _with_weights(source: Source, files: dict[str, Content]) -> dict[str, Content]:
     """The files with the hash of the code, and that of the weights."""
     found, layout = with_layout(files)
     return {**found, f"{source.name}.weights": weights_file(source, layout)}
 
 
-def binary_files(source: Source) -> dict[str, bytes]:
+def binary_files(source: Source) -> dict[str, Content]:
     """Files that are copied as they are: large weights, and the runtime headers that are
     included.
     """

@@ -6,7 +6,8 @@ import hashlib
 from dataclasses import dataclass, field
 
 from cannery import __version__
-from cannery.ctext.arrays import WeightBlob, as_bytes, format_array
+from cannery.contents import array_pieces
+from cannery.ctext.arrays import WeightBlob, format_array
 from cannery.ctext.base_pointer import VARIABLE
 from cannery.ctext.environment import render
 from cannery.ctext.tidy import tidy
@@ -301,7 +302,8 @@ def model_hash(graph: Graph) -> str:
     digest = hashlib.sha256(format_graph(graph).encode())
     for name in sorted(graph.constants):
         digest.update(name.encode())
-        digest.update(as_bytes(graph.constants[name]))
+        for piece in array_pieces(graph.constants[name]):
+            digest.update(piece)
     return digest.hexdigest()[:16]
 
 

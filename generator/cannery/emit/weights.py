@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from cannery.contents import Content
 from cannery.emit.source import LAYOUT_HASH, Source, model_hash
 
 #: The head as `cannery/weights.h` describes it.
@@ -25,15 +26,15 @@ _VERSION = 1
 _PIECE = 2**20
 
 
-def with_layout(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], str]:
+def with_layout(files: Mapping[str, Content]) -> tuple[dict[str, Content], str]:
     """Generated files with the hash of their code in its place, and the hash."""
     digest = hashlib.sha256()
     for path in sorted(files):
         if path.endswith((".c", ".h", ".hpp")):
-            digest.update(f"{path}\n{len(files[path])}\n".encode() + files[path])
+            digest.update(f"{path}\n{len(files[path])}\n".encode() + files[path][:])
     layout = digest.hexdigest()[:16]
     place = LAYOUT_HASH.encode()
-    return {path: data.replace(place, layout.encode()) for path, data in files.items()}, layout
+    return {path: data[:].replace(place, layout.encode()) for path, data in files.items()}, layout
 
 
 def code_hash(code: str) -> str:

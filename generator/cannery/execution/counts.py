@@ -14,6 +14,7 @@ from cannery.analysis.kernels import apart, apart_flags, step_functions
 from cannery.analysis.loops import split_blocks
 from cannery.analysis.mix import Mix, executed_mix, sum_mixes
 from cannery.analysis.models import find_estimator
+from cannery.contents import Content
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
 from cannery.execution.program import NetworkProgram, Sample, network_program
@@ -64,7 +65,7 @@ class NetworkCount:
 
 
 def count_network(
-    source: Source, files: Mapping[str, bytes], toolchain: Toolchain, runner: Runner,
+    source: Source, files: Mapping[str, Content], toolchain: Toolchain, runner: Runner,
     sample: Sample, cpu: str = "",
 ) -> NetworkCount:  # fmt: skip
     """Build a network as a program, and count one run of it; its cycles by the model of `cpu`.

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from cannery.atomic import temporary_folder
+from cannery.contents import Content
 from cannery.emit.source import Source
 from cannery.execution.program import Sample, TracedRun, network_program
 from cannery.measure.build import Built, build
@@ -100,7 +101,7 @@ class TimedLayers:
 
 
 def time_layers(
-    source: Source, files: Mapping[str, bytes], toolchain: Toolchain, runner: Runner,
+    source: Source, files: Mapping[str, Content], toolchain: Toolchain, runner: Runner,
     samples: Sequence[Sample], seconds: float, context: Context, traced: int = 0,
 ) -> TimedLayers:  # fmt: skip
     """Time every step, and trace this many runs. Raises ToolchainError."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cannery.atomic import temporary_folder
+from cannery.contents import Content
 from cannery.emit.files import OPENMP_SOURCE
 from cannery.emit.interface import Tensor
 from cannery.emit.source import Source, render_model
@@ -307,7 +308,7 @@ def _macros(source: Source, samples: int, *, threads: bool, laps: bool) -> str:
 
 @contextmanager
 def network_program(
-    source: Source, files: Mapping[str, bytes], toolchain: Toolchain, samples: Sequence[Sample],
+    source: Source, files: Mapping[str, Content], toolchain: Toolchain, samples: Sequence[Sample],
     *, threads: bool = False, laps: bool = False,
 ) -> Iterator[NetworkProgram]:  # fmt: skip
     """Build a program from the generated `files` in a folder that is removed afterwards.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cannery.atomic import temporary_folder
+from cannery.contents import Content
 from cannery.emit.dispatch import part_name
 from cannery.emit.files import OPENMP_FLAG, OPENMP_SOURCE
 from cannery.errors import ToolchainError
@@ -47,7 +48,7 @@ def library_kind(toolchain: Toolchain) -> LibraryKind:
     return _MACH_O if "__APPLE__" in macros else _ELF
 
 
-def exported_library(options: Options, files: Mapping[str, bytes]) -> tuple[str, bytes]:
+def exported_library(options: Options, files: Mapping[str, Content]) -> tuple[str, bytes]:
     """Name and content of the library made from files generated with `shared`.
 
     Raises ToolchainError if it cannot be built.
@@ -84,12 +85,12 @@ def _toolchain_of(unit: str, parts: Mapping[str, Toolchain], plain: Toolchain) -
     return parts[max(found, key=len)] if found else plain
 
 
-def _units(files: Mapping[str, bytes]) -> list[str]:
+def _units(files: Mapping[str, Content]) -> list[str]:
     return sorted(name for name in files if name.endswith(".c"))
 
 
 def build_library(
-    name: str, files: Mapping[str, bytes], units: Mapping[str, Toolchain], *,
+    name: str, files: Mapping[str, Content], units: Mapping[str, Toolchain], *,
     flags: Collection[str] = (), link_flags: Collection[str] = (),
 ) -> bytes:  # fmt: skip
     """The content of a library of the C files `units`, each compiled by its toolchain.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cannery.analysis.kernels import apart, apart_flags, compile_apart, step_prefix
 from cannery.atomic import temporary_folder
+from cannery.contents import Content
 from cannery.emit.files import OPENMP_SOURCE
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
@@ -16,7 +17,7 @@ from cannery.target.toolchain import Toolchain
 
 
 def code_bytes(
-    source: Source, files: Mapping[str, bytes], toolchain: Toolchain
+    source: Source, files: Mapping[str, Content], toolchain: Toolchain
 ) -> tuple[int | None, ...]:
     """Bytes of code by step, None if the object file does not say. Raises ToolchainError.
 
@@ -107,7 +108,7 @@ class NetworkSize:
         return self.sections.code - sum(known) if len(known) == len(codes) else None
 
 
-def network_size(source: Source, files: Mapping[str, bytes], toolchain: Toolchain) -> NetworkSize:
+def network_size(source: Source, files: Mapping[str, Content], toolchain: Toolchain) -> NetworkSize:
     """The sizes of a network when compiled. Raises ToolchainError."""
     codes = code_bytes(source, files, toolchain)
     with temporary_folder() as folder:
@@ -168,7 +169,7 @@ def _blob_lengths(source: Source) -> dict[int, int]:
 
 
 def _compiled(
-    folder: Path, source: Source, files: Mapping[str, bytes], toolchain: Toolchain
+    folder: Path, source: Source, files: Mapping[str, Content], toolchain: Toolchain
 ) -> tuple[SectionSizes, dict[str, int]]:
     """The sections and arrays of everything that a program links to run the network."""
     unused = {f"{source.name}{end}" for end in ("_static.c", "_selftest.c", OPENMP_SOURCE)}
@@ -192,7 +193,7 @@ def _compiled(
 
 
 def _frames(
-    folder: Path, source: Source, files: Mapping[str, bytes], toolchain: Toolchain
+    folder: Path, source: Source, files: Mapping[str, Content], toolchain: Toolchain
 ) -> dict[str, int]:
     """The stack of each function, with every kernel a separate function."""
     _write(folder, apart(source, files))
@@ -210,7 +211,7 @@ def _frames(
     return {place.rpartition(":")[2]: int(size) for place, size, *_ in words}
 
 
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+def _write(folder: Path, files: Mapping[str, Content]) -> None:
     for name, data in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -23,12 +24,18 @@ class Values(dict[str, RefArray]):
     Constants are widened where they are read, so that large ones do not exist twice. In a quantised
     network, each result is rounded to float32: so sums, products, maxima and the like, which are
     rounded once, are what every processor computes, to the last bit.
+
+    With `only`, other values are dropped once the nodes that read them are `done`.
     """
 
-    def __init__(self, graph: Graph, inputs: Mapping[str, RefArray]) -> None:
+    def __init__(
+        self, graph: Graph, inputs: Mapping[str, RefArray], only: Collection[str] | None = None
+    ) -> None:
         super().__init__({name: widen(inputs[name]) for name in graph.inputs})
         self._constants = graph.constants
         self._rounds = graph.quantization is not None
+        self._kept = only
+        self._readers = Counter(name for node in graph.nodes for name in node.inputs)
 
     def __missing__(self, name: str) -> RefArray:
         return widen(self._constants[name])
@@ -54,6 +61,16 @@ class Values(dict[str, RefArray]):
                 cure="free some memory, or take a network with smaller values",
             ) from None
         self.update(zip(node.outputs, results, strict=True))
+        self.done(node)
+
+    def done(self, node: Node) -> None:
+        """Note that a node has read its inputs."""
+        if self._kept is None:
+            return
+        for name in node.inputs:
+            self._readers[name] -= 1
+            if not self._readers[name] and name not in self._kept:
+                self.pop(name, None)
 
     def _results(self, node: Node) -> tuple[RefArray, ...]:
         results = node.op.reference(*(self._operand(node, i) if i else None for i in node.inputs))
@@ -78,7 +95,7 @@ def evaluate_all(graph: Graph, inputs: Mapping[str, RefArray]) -> dict[str, RefA
 
 def evaluate(graph: Graph, inputs: Mapping[str, RefArray]) -> dict[str, RefArray]:
     """The outputs by name, in the model's order."""
-    values = Values(graph, inputs)
+    values = Values(graph, inputs, only=graph.outputs)
     for node in graph.nodes:
         values.compute(node)
     return {name: values[name] for name in graph.outputs}

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cannery.contents import Content
 from cannery.deadline import OutOfTimeError, now, time_left, until
 from cannery.errors import ToolchainError
 from cannery.measure.elf import function_places
@@ -60,7 +61,7 @@ def find_ninja() -> str:
     )
 
 
-def write(folder: Path, files: Mapping[str, bytes]) -> None:
+def write(folder: Path, files: Mapping[str, Content]) -> None:
     """Write those files (relative path -> content) under a folder that differ.
 
     Raises OSError with the name of the file, also for a full disk.

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cannery.contents import array_digest
 from cannery.ctext.arrays import ALIGNMENT, array_type, format_array
 from cannery.ctext.environment import render
 from cannery.ctext.tidy import tidy
@@ -167,11 +168,6 @@ class Candidate:
             for c in kernel.constants
         )
         return replace(self, kernel=replace(kernel, constants=constants), digest="")
-
-
-def array_digest(array: NDArray[np.generic]) -> bytes:
-    """Digest of an array's bytes."""
-    return hashlib.sha256(np.ascontiguousarray(array).data).digest()
 
 
 def make_candidate(trial: Trial, number: int, contest: int = 0) -> Candidate:

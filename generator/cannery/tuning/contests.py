@@ -9,6 +9,7 @@ import numpy as np
 
 from cannery.choose.plan import Segment
 from cannery.choose.signature import step_kind
+from cannery.contents import array_digest
 from cannery.deadline import check_time
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.registry import RefArray
@@ -16,7 +17,7 @@ from cannery.ir.tensor import TensorType
 from cannery.layouts import ORDERS, Want
 from cannery.lowering.assign import interface_order, make_layout, reorder_choice
 from cannery.lowering.lower import cut
-from cannery.measure.harness import Candidate, array_digest, make_candidate
+from cannery.measure.harness import Candidate, make_candidate
 from cannery.measure.trial import Data, Trial, make_trial, step_data
 from cannery.ops.concat.view import ConcatView
 from cannery.ops.movement.op import Identity

@@ -15,6 +15,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from cannery.contents import put_aside, zeros
 from cannery.ctext.environment import offset
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.lanes import Cut, Vec
@@ -220,7 +221,7 @@ def pack_blocks(
     where the first ones follow the last full group.
     """
     depth = b.shape[0]
-    packed = np.zeros(depth * sum(block.count * block.width for block in blocks), np.float32)
+    packed = zeros(depth * sum(block.count * block.width for block in blocks))
     start = 0
     for block in blocks:
         size = depth * block.width
@@ -234,6 +235,7 @@ def pack_blocks(
             by_stream = panel.reshape(-1, streams, block.width).transpose(1, 0, 2)
             packed[start : start + size] = by_stream.ravel()
             start += size
+            put_aside(packed)
     return packed
 
 
