@@ -65,6 +65,15 @@ def count(text: str, most: int = MAX_ELEMENTS) -> int:
     return int(text)
 
 
+def size(text: str) -> int:
+    """Bytes, maybe with K or M after them, powers of 1024."""
+    unit = {"K": 2**10, "M": 2**20}.get(text[-1:].upper(), 1)
+    digits = text if unit == 1 else text[:-1]
+    if not (digits.isascii() and digits.isdigit() and 1 <= int(digits) * unit <= MAX_ELEMENTS):
+        raise OptionError(f"{text!r} is not a number of bytes", cure="such as 150000 or 150K")
+    return int(digits) * unit
+
+
 def chunk(text: str) -> int:
     if count(text) > MAX_MANY:
         raise OptionError(

@@ -31,7 +31,8 @@ class Options:
     the C identifier before every symbol. `tuning` is a record or a folder of records (None: beside
     the model); `locked` makes an entry missing there an error. `max_error` bounds
     max|y - ref| / max|ref| per output, `max_lines` the lines of functions that can be cut,
-    `max_size` the bytes of constants, in multiples of the model's, where no record chooses;
+    `max_size` the bytes of constants, in multiples of the model's, where no record chooses,
+    `max_ram` the bytes of workspace and state;
     `split` is the number of C files that the steps are spread over. `dims` fixes dimensions that
     the model leaves open, `fixed` has inputs that are constants, `max_trips` limits loops,
     `io_layout` is the order of image tensors at the interface; `io_type` "raw" makes its floats the
@@ -68,6 +69,7 @@ class Options:
     max_error: float = 1e-4
     max_lines: int = MAX_LINES
     max_size: float | None = None
+    max_ram: int | None = None
     split: int = 1
     io_layout: str = "model"
     io_type: str = "model"
@@ -226,6 +228,8 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              parse.count, "N", example="1000"),
         Spec("max_size", _ONE, "Bound of untuned networks' constants, in multiples of the weights.",
              parse.positive, "X", example="1.5"),
+        Spec("max_ram", _ONE, "Bound of workspace and state, in bytes, K or M.",
+             parse.size, "N", example="150K"),
         Spec("split", _ONE, "Spread the code over this many C files, built at once (default: 1).",
              parse.files, "N", example="4"),
     ),

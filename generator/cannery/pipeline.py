@@ -10,6 +10,7 @@ from cannery import __version__
 from cannery.choose.defaults import Defaults
 from cannery.choose.lookup import recorded_choices, recorded_stacks
 from cannery.choose.plan import make_segments
+from cannery.choose.ram import states_bytes
 from cannery.choose.stacks import choose_stacks
 from cannery.class_names import read_class_names
 from cannery.contents import Content
@@ -179,7 +180,7 @@ def choose(graph: Graph, target: Target, options: Options) -> Chosen:
     record, known = recorded_choices(graph, segments, target, options)
     defaults = Defaults(
         graph, segments, target.isa, io_order(options), options.max_error,
-        max_size=options.max_size,
+        max_size=options.max_size, max_ram=options.max_ram, views=options.input_view,
     )  # fmt: skip
     best = defaults.plan(known)
     steps = best.steps(segments)
@@ -243,6 +244,7 @@ def source_of(
     source = make_source(
         program, planned.isa, options.name, options.rename, planned.chosen.stacks, cores,
         options.max_lines, rings[0], list(zip(planned.programs[1:], rings[1:], strict=True)),
+        _workspace_bound(planned, options),
     )  # fmt: skip
     source = replace(
         source, max_error=graph.error_bound(options.max_error), split=options.split,
@@ -256,6 +258,13 @@ def source_of(
         dump("program", format_program(program))
         dump("workspace", format_workspace(program, source.workspace))
     return source
+
+
+def _workspace_bound(planned: Planned, options: Options) -> int | None:
+    """What `max_ram` leaves for the workspace."""
+    if options.max_ram is None:
+        return None
+    return options.max_ram - states_bytes(planned.programs[0], planned.isa)
 
 
 def _class_names(source: Source, options: Options) -> tuple[str, ...]:

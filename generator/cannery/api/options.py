@@ -30,6 +30,7 @@ class ModelOptions(TypedDict, total=False):
     max_lines: int
     split: int
     max_size: float
+    max_ram: int | str
     batch: int
     dim: Texts | Mapping[str, int]
     input_dtype: Texts | Mapping[str, Element]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from cannery.choose.plan import (
     Option,
@@ -14,10 +14,12 @@ from cannery.choose.plan import (
     overlap,
     plans,
 )
+from cannery.choose.ram import RamBound
 from cannery.choose.recheck import Emulates, network_error
 from cannery.choose.rounding import rounding_error
 from cannery.choose.signature import step_kind
-from cannery.choose.size import SizeBound
+from cannery.choose.size import Find, SizeBound
+from cannery.errors import warn
 from cannery.ir.graph import Graph
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import estimates, legal
@@ -52,7 +54,8 @@ class Defaults:
     """Plans if nothing, or not everything, was measured. `io_order` is the order of images outside.
 
     `ranked` are the options of each segment, cheapest first, as `estimated_options` finds them with
-    `inexact`, if already known. `max_size` bounds the constants, in multiples of the graph's.
+    `inexact`, if already known. `max_size` bounds the constants, in multiples of the graph's,
+    `max_ram` the bytes of workspace and state; `views` are the inputs that are regions of images.
     """
 
     graph: Graph
@@ -62,15 +65,26 @@ class Defaults:
     max_error: float
     ranked: Mapping[int, Sequence[Option]] | None = None
     max_size: float | None = None
+    max_ram: int | None = None
+    views: Collection[str] = ()
 
     def plan(self, known: Mapping[int, Choice] | None = None) -> Plan:
         """The plan that the cost model prefers, with `known` choices for some segments.
 
         It has inexact schedules if the emulated network as a whole keeps half of the bound, or less
         than half if rounding alone takes more than the other half. Raises UnsupportedError for a
-        step that nothing can compute.
+        step that nothing can compute, OptionError for a bound that no plan keeps.
         """
         known = known or {}
+        if known and self.max_ram is not None:
+            best = replace(self, max_ram=None).plan(known)
+            if self._ram(self.max_ram).ram(best).bytes <= self.max_ram:
+                return best
+            warn(
+                f"what was tuned takes more than {self.max_ram} bytes of workspace and state; the "
+                "cost model chooses instead"
+            )
+            known = {}
         if self._emulable:
             best = self._cheapest(known, inexact=True)
             chosen = [(self.segments[k].step, choice) for k, choice in best.picks]
@@ -104,10 +118,21 @@ class Defaults:
             order = self.io_order
             return plans(self.graph, self.segments, options, reorder=reorder, io_order=order)[0]
 
-        if self.max_size is None or known:  # tuning only looks for speed
+        if known:  # tuning only looks for speed
+            return find(options)
+        if self.max_ram is not None:
+            return self._ram(self.max_ram).cheapest(options, lambda o: self._small(o, find))
+        return self._small(options, find)
+
+    def _small(self, options: Sequence[Sequence[Option]], find: Find) -> Plan:
+        """The cheapest plan whose constants keep their bound."""
+        if self.max_size is None:
             return find(options)
         bound = SizeBound(self.graph, self.segments, self.isa, self.max_size)
         return bound.cheapest(options, find)
+
+    def _ram(self, most: float) -> RamBound:
+        return RamBound(self.graph, self.segments, self.isa, self.io_order, most, self.views)
 
     def _options(self, known: Mapping[int, Choice], *, inexact: bool) -> list[Sequence[Option]]:
         """The options of each segment; segments that overlap known ones have none."""

@@ -42,18 +42,20 @@ def make_source(
     max_lines: int = MAX_LINES,
     rings: Sequence[Ring] | None = None,
     blocks: Sequence[tuple[Program, Sequence[Ring]]] = (),
+    max_ram: int | None = None,
 ) -> Source:
     """Generate all kernels, in functions of `max_lines`, and lay out the workspace.
 
     `stacks` are what `run_many` computes at once, largest first. With `cores`, the network may run
     on several cores. `rings` are the states that are kept in place (None: all that can be),
-    `blocks` the programs for calls of further sizes, with their rings.
+    `blocks` the programs for calls of further sizes, with their rings. Above `max_ram` bytes of
+    workspace, fewer halos stay zero from run to run.
     """
     apart = program.graph.weights_vary
     known = KnownConstants(vary=apart)
-    single = _Making(program, isa, name, name, max_lines)
+    single = _Making(program, isa, name, name, max_lines, max_ram=max_ram)
     further = [
-        _Making(p, isa, name, f"{name}_B{p.graph.steps_of_call}", max_lines, own)
+        _Making(p, isa, name, f"{name}_B{p.graph.steps_of_call}", max_lines, own, max_ram)
         for p, own in blocks
     ]
     maker = ManyMaker(program, isa, name, stacks, known)
@@ -106,6 +108,7 @@ class _Making:
     prefix: str
     max_lines: int
     rings: Sequence[Ring] = ()
+    max_ram: int | None = None
     aliases: dict[int, Aliases] = field(default_factory=dict)
 
     @cached_property
@@ -144,7 +147,7 @@ class _Making:
         scratch = [
             kernels[k].scratch_bytes if k in kernels else 0 for k in range(len(program.steps))
         ]
-        workspace = plan_workspace(program, scratch, self.rings)
+        workspace = plan_workspace(program, scratch, self.rings, self.max_ram)
         views = [b.value for b in program.buffers.values() if b.storage == VIEW]
         inputs, outputs = interface(graph, rename, program.io_order, views)
         ports = {t.source: t for t in inputs}

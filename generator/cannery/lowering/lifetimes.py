@@ -30,16 +30,30 @@ class Workspace:
 
 
 def plan_workspace(
-    program: Program, scratch_bytes: Sequence[int], rings: Sequence[Ring] = ()
-) -> Workspace:
+    program: Program, scratch_bytes: Sequence[int], rings: Sequence[Ring] = (),
+    most: int | None = None,
+) -> Workspace:  # fmt: skip
     """Offsets of all arena buffers, and of the scratch memory of each step; without what a program
     that only runs with its windows in `rings` does without.
+
+    If that takes more than `most` bytes, fewer halos are pinned, or none.
     """
+    plan = _plan_pinned(program, scratch_bytes, rings, PINNED_BYTES)
+    while most is not None and plan.bytes > most and plan.pinned:
+        held = sum(align(buffer_bytes(program, name)) for name in plan.pinned)
+        plan = _plan_pinned(program, scratch_bytes, rings, held - 1)  # without the largest of them
+    return plan
+
+
+def _plan_pinned(
+    program: Program, scratch_bytes: Sequence[int], rings: Sequence[Ring], most_pinned: int
+) -> Workspace:
+    """The same with halos of up to `most_pinned` bytes pinned."""
     first, last = lifetimes(program, frozenset().union(*(ring.spared for ring in rings)))
     for ring in rings:
         first.pop(ring.window, None)
     halos = [n for n in first if program.buffers[n].layout.halo]
-    pinned = _pinned(program, halos)
+    pinned = _pinned(program, halos, most_pinned)
     end = len(program.steps)
     blocks = []
     for name in first:
@@ -60,13 +74,13 @@ def buffer_bytes(program: Program, name: str) -> int:
     return image_dims(buffer.type)[0] * buffer.layout.bytes
 
 
-def _pinned(program: Program, halos: Sequence[str]) -> set[str]:
-    """The smallest halo buffers, as long as they fit into PINNED_BYTES together."""
+def _pinned(program: Program, halos: Sequence[str], most: int) -> set[str]:
+    """The smallest halo buffers, as long as they fit into `most` bytes together."""
     pinned: set[str] = set()
     total = 0
     for name in sorted(halos, key=lambda n: (buffer_bytes(program, n), n)):
         total += align(buffer_bytes(program, name))
-        if total > PINNED_BYTES:
+        if total > most:
             break
         pinned.add(name)
     return pinned
@@ -87,3 +101,19 @@ def lifetimes(
                 first.setdefault(root, index)
                 last[root] = index
     return first, last
+
+
+def alive(
+    program: Program, workspace: Workspace, scratch_bytes: Sequence[int]
+) -> list[dict[str, int]]:
+    """The bytes of what is alive at each step, by buffer; scratch memory is `scratch`."""
+    first, last = lifetimes(program)
+    found = []
+    for index, scratch in enumerate(scratch_bytes):
+        names = (
+            n for n in first
+            if n in workspace.pinned or first[n] <= index <= last[n]
+        )  # fmt: skip
+        blocks = {name: buffer_bytes(program, name) for name in names}
+        found.append(blocks | ({"scratch": scratch} if scratch else {}))
+    return found

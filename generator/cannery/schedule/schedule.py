@@ -239,6 +239,10 @@ class Schedule(ABC):
         """Approximate bytes of the kernel's constants: those of the step, as they are."""
         return float(own_bytes(graph, step))
 
+    def scratch_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> int:
+        """At least how much scratch memory the kernel takes: what is known before it is made."""
+        return 0
+
     @abstractmethod
     def kernel(self, job: Job) -> Kernel:
         """The code."""

@@ -102,6 +102,18 @@ class RowChain(Schedule):
             for part in make_parts(graph, step, params, isa)
         )
 
+    def scratch_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> int:
+        parts = make_parts(graph, step, params, isa)
+        counts = link_rows(parts, int(params["rows"]))
+        rooms = 0
+        for before, after, count in zip(parts, parts[1:], counts, strict=False):
+            type_ = graph.types[before.step.output]
+            _, _, width, channels = image_dims(type_)
+            columns = Halo(left=after.want.halo.left, right=after.want.halo.right)
+            layout = plainest((count, width, channels), replace(after.want, halo=columns))
+            rooms += layout.bytes
+        return rooms
+
     def kernel(self, job: Job) -> Kernel:
         return _ChainJob(job, tuple(make_parts(job.graph, job.step, job.params, job.isa))).kernel()
 
