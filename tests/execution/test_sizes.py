@@ -78,7 +78,7 @@ def test_sections_are_those_of_binutils(target: str, program: str, tmp_path: Pat
     need_toolchain(target)
     made, toolchain, _ = compiled(target)
     found = network_size(made.source, made.files, toolchain)
-    sizes._compiled(tmp_path, made.source, made.files, toolchain)
+    sizes.library_sections(tmp_path, made.source, made.files, toolchain)
     objects = sorted(tmp_path.glob("*.o"))
     assert [path.name for path in objects] == ["ball.o", "ball_weights.o"]
     listed = subprocess.run(
@@ -130,7 +130,7 @@ def test_the_arrays_of_a_step_are_those_of_nm() -> None:
     made, toolchain, _ = compiled("native")
     found = network_size(made.source, made.files, toolchain)
     with temporary_folder() as folder:
-        sizes._compiled(folder, made.source, made.files, toolchain)
+        sizes.library_sections(folder, made.source, made.files, toolchain)
         words = ["nm", "--print-size", str(folder / "ball.o")]
         listed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     symbols = [line.split() for line in listed.splitlines()]

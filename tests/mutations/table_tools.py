@@ -57,6 +57,7 @@ _mca = rows(
 )
 _inorder = rows(f"{_C}/analysis/inorder.py", "tests/analysis/test_inorder.py")
 _arm_pipeline = rows(f"{_C}/analysis/arm_pipeline.py", "tests/analysis/test_inorder.py")
+_stack = rows(f"{_C}/analysis/stack.py", "tests/analysis/test_stack.py")
 _driver = rows(f"{_C}/execution/driver.c", "tests/execution/test_driver.py")
 _add = rows("cmake/AddNnModel.cmake", "tests/cmake/test_errors.py", "tests/cmake/test_building.py")
 _capture = rows("cmake/capture_compiler.py", "tests/cmake/test_building.py",
@@ -64,6 +65,26 @@ _capture = rows("cmake/capture_compiler.py", "tests/cmake/test_building.py",
 _run = rows("cmake/run_cannery.py", "tests/cmake/test_run_cannery.py")
 
 CHANGES: tuple[Change, ...] = (
+    _stack(
+        "a jump to another function keeps no frame",
+        "elif kind in (Branch.ALWAYS, Branch.MAYBE) and instruction.target not in own:",
+        "elif kind is Branch.CALL and instruction.target not in own:",
+    ),
+    _stack(
+        "paths that disagree do not matter",
+        "elif entry[successor] != depths[-1]:",
+        "elif False:",
+    ),
+    _stack(
+        "calls are as deep as the whole frame",
+        "if call.depth + below.bytes > deepest.bytes:",
+        "if frame.bytes + below.bytes > deepest.bytes:",
+    ),
+    _stack(
+        "long jumps of Thumb-1 are calls",
+        "if kind is Branch.CALL and instruction.target not in own[1:]:",
+        "if kind is Branch.CALL:",
+    ),
     _inorder(
         "what has to come first of a pair does not come second",
         "if self.issued and (one.alone or one.first):",

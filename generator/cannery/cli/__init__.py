@@ -57,6 +57,7 @@ COMMANDS = {
     "diff": "Compare two models or tuning records: times, sizes, outputs.",
     "count": "Count the instructions of one run, exactly, by step and by kind.",
     "size": "Show how much flash, RAM and stack the generated code takes.",
+    "guarantees": "Say what is certain: stack, memory, calls, loops, time, arithmetic.",
     "asm": "Show the inner loops that the compiler makes, and what is in them.",
     "inspect": "Show what is in a model, and what is unsupported.",
     "targets": "List the targets and how their programs can be built and run here.",

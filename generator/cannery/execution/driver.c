@@ -2,7 +2,7 @@
  *
  *   driver --run              each sample twice, then all at once; the bytes of every output, in
  *                             hexadecimal, and whether they were the same each time
- *   driver --repeat N         the first sample N times, silently: for counting instructions
+ *   driver --repeat N [K]     sample K (else the first) N times, silently: for counting instructions
  *   driver --step N           the same between two signals, SIGUSR1, after one run
  *   driver --time SECONDS     microseconds of one run: quartiles and 99th percentile, and the median
  *                             of each tenth of the runs
@@ -16,6 +16,8 @@
  *                             alone; none starts after twice the time that they should take
  *   driver --dump             with DRIVER_DUMP: the bytes of every value of a run of each sample
  *   driver --bandwidth        bytes per nanosecond that one core reads from memory of several sizes
+ *   driver --stack BYTES      the bytes of stack that each function takes: of this many below the caller
+ *                             the lowest that it writes
  *   driver --device           only what every run prints first: the machine it runs on
  *
  * With --cold after that, caches are emptied before each run (each N); that is not timed.
@@ -738,9 +740,68 @@ static void print_bandwidths(void)
     }
 }
 
-static void repeat(int count)
+/* What the stack pointer is now; 0 where this is not known. */
+#if defined(__arm__) || defined(__aarch64__)
+#define STACK_POINTER(sp) __asm__ volatile("mov %0, sp" : "=r"(sp))
+#elif defined(__riscv)
+#define STACK_POINTER(sp) __asm__ volatile("mv %0, sp" : "=r"(sp))
+#elif defined(__x86_64__)
+#define STACK_POINTER(sp) __asm__ volatile("mov %%rsp, %0" : "=r"(sp))
+#else
+#define STACK_POINTER(sp) ((sp) = 0)
+#endif
+
+enum { STACK_RUN, STACK_MANY, STACK_RESET, STACK_STEP, STACK_CALLS };
+
+static void *stack_state;
+
+/* How far below this function's frame a call writes, if that is painted before. It must not call
+ * anything else, nor move the stack pointer. */
+__attribute__((noinline)) static long stack_below(int which, unsigned char colour, long room)
 {
+    volatile unsigned char *top, *p;
+    STACK_POINTER(top);
+    if (!top) {
+        return -1;
+    }
+    for (p = top - room; p < top; ++p) {
+        *p = colour;
+    }
+    if (which == STACK_RUN) {
+        model->run(workspace, inputs, outputs);
+    } else if (which == STACK_MANY) {
+        model->run_many(workspace, DRIVER_SAMPLES, (const void *const *)many_inputs, many_outputs);
+    } else if (which == STACK_RESET) {
+        model->reset(stack_state);
+    } else {
+        model->step(workspace, stack_state, inputs, outputs);
+    }
+    for (p = top - room; p < top && *p == colour; ++p) {
+    }
+    return (long)(top - p);
+}
+
+/* Each function twice, with other colours: one of them may be what it writes. */
+static void print_stacks(long room)
+{
+    static const char *const names[STACK_CALLS] = { "run", "run_many", "reset", "step" };
+    prepare_many(DRIVER_SAMPLES);
     choose(0);
+    stack_state = get(model->state_bytes + 64);
+    stack_state = (char *)stack_state + (64 - (size_t)stack_state % 64) % 64;
+    for (int which = 0; which < STACK_CALLS; ++which) {
+        if (which < STACK_RESET || model->state_bytes) {
+            const long a = stack_below(which, 0xa5, room), b = stack_below(which, 0x3c, room);
+            if (a >= 0) {
+                printf("{\"stack\": \"%s\", \"below\": %ld}\n", names[which], a > b ? a : b);
+            }
+        }
+    }
+}
+
+static void repeat(int count, int sample)
+{
+    choose(sample);
     for (int k = 0; k < count; ++k) {
         run_once();
     }
@@ -776,7 +837,11 @@ int main(int argc, char **argv)
         return 0;
     }
     if (argc > 2 && strcmp(argv[1], "--repeat") == 0) {
-        repeat(atoi(argv[2]));
+        repeat(atoi(argv[2]), argc > 3 ? atoi(argv[3]) : 0);
+        return 0;
+    }
+    if (argc > 2 && strcmp(argv[1], "--stack") == 0) {
+        print_stacks(atol(argv[2]));
         return 0;
     }
     if (argc == 2 && strcmp(argv[1], "--bandwidth") == 0) {
@@ -793,7 +858,7 @@ int main(int argc, char **argv)
     if (argc > 2 && strcmp(argv[1], "--step") == 0) {
         repeat(1); /* the first call resets the state */
         raise(SIGUSR1);
-        repeat(atoi(argv[2]));
+        repeat(atoi(argv[2]), argc > 3 ? atoi(argv[3]) : 0);
         raise(SIGUSR1);
         return 0;
     }

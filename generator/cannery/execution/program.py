@@ -249,6 +249,22 @@ class NetworkProgram:
                 return judge_pace(pace, line)
         raise self._missing(runner, "no latencies were reported")
 
+    def stacks(self, runner: Runner, room: int) -> dict[str, int]:
+        """Bytes of stack that each function writes below its caller, among the nearest `room`.
+
+        By the names `run`, `run_many` and, of networks with a state, `reset` and `step`. Raises
+        ToolchainError if the program fails, or cannot say it on this processor.
+        """
+        lines = self._patient(runner, 4 * (2 + self.samples)).run(
+            self.executable, ["--stack", str(room)]
+        )
+        with runner.reading(self.executable):
+            told = [line for line in lines if "stack" in line]
+            found = {str(line["stack"]): int(number(line, "below")) for line in told}
+        if "run" not in found:
+            raise self._missing(runner, "no stack was reported")
+        return found
+
     def _numbers(self, runner: Runner, words: Sequence[str], names: Sequence[str]) -> list[float]:
         """The numbers in the program's line that has them all."""
         lines = runner.run(self.executable, words)

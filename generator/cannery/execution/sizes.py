@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,7 +112,7 @@ def network_size(source: Source, files: Mapping[str, Content], toolchain: Toolch
     """The sizes of a network when compiled. Raises ToolchainError."""
     codes = code_bytes(source, files, toolchain)
     with temporary_folder() as folder:
-        sections, arrays = _compiled(folder, source, files, toolchain)
+        sections, arrays = library_sections(folder, source, files, toolchain)
     with temporary_folder() as folder:
         frames = _frames(folder, source, files, toolchain)
     prefixes = [step_prefix(source, call) for call in source.calls]
@@ -168,10 +168,14 @@ def _blob_lengths(source: Source) -> dict[int, int]:
     return {place: end - place for place, end in zip(places, ends, strict=False)}  # or no places
 
 
-def _compiled(
+def library_sections(
     folder: Path, source: Source, files: Mapping[str, Content], toolchain: Toolchain
 ) -> tuple[SectionSizes, dict[str, int]]:
-    """The sections and arrays of everything that a program links to run the network."""
+    """The sections and arrays of everything that a program links to run the network, without its
+    self-test and static workspace.
+
+    Raises ToolchainError if it does not compile, or not to ELF files.
+    """
     unused = {f"{source.name}{end}" for end in ("_static.c", "_selftest.c", OPENMP_SOURCE)}
     _write(folder, files)
     weights = folder / f"{source.name}_weights.bin"
@@ -200,13 +204,23 @@ def _frames(
     main = folder / f"{source.name}.c"
     flags = [*toolchain.cflags, *apart_flags(toolchain), "-fstack-usage", "-w"]
     toolchain.compiler.compile(main, main.with_suffix(".o"), flags, [folder])
+    return read_stack_usage([main.with_suffix(".su")])
+
+
+def read_stack_usage(paths: Sequence[Path]) -> dict[str, int]:
+    """Bytes of stack by function, as compilers write them with -fstack-usage.
+
+    Raises ToolchainError if there is no such file.
+    """
     try:
-        lines = main.with_suffix(".su").read_text().splitlines()
+        lines = [line for path in paths for line in path.read_text().splitlines()]
     except OSError:
+        lines = []
+    if not lines:
         raise ToolchainError(
-            "the compiler does not say how much stack functions need",
-            where=toolchain.compiler.version, cure="gcc, or clang 11 and newer, do",
-        ) from None  # fmt: skip
+            "the compiler does not say how much stack functions need", where="-fstack-usage",
+            cure="gcc, or clang 11 and newer, do",
+        )  # fmt: skip
     words = (line.split("\t") for line in lines)
     return {place.rpartition(":")[2]: int(size) for place, size, *_ in words}
 

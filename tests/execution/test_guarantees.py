@@ -1,0 +1,129 @@
+"""The sheet of guarantees: compared with what emulated microcontrollers do."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cannery.cli import invoke
+from cannery.execution.guarantees import Guarantees, guarantees
+from cannery.execution.program import NetworkProgram
+from cannery.execution.samples import seeded_samples
+from cannery.options import make_options
+from cannery.pipeline import compile_graph, import_graph
+from cannery.resources import ball_example_dir
+from needs import need_runner, need_toolchain
+
+BALL = ball_example_dir() / "ball.h5"
+AMPLIFIER = Path(__file__).parents[1] / "frontends" / "nam" / "wavenet.nam"
+BARE = ("cortex-m0plus", "cortex-m4", "cortex-m55")
+
+
+def sheet(model: Path, target: str, change: Any = None, **raw: Any) -> Guarantees:
+    """The guarantees of a network, whose main file `change` may rewrite."""
+    toolchain = need_toolchain(target)
+    runner = need_runner(toolchain, strict=True)
+    options = make_options(model, {"target": target, **raw})
+    graph = import_graph(options)
+    made = compile_graph(graph, options)
+    files = dict(made.files)
+    if change:
+        main = f"{options.name}.c"
+        files[main] = change(files[main].decode()).encode()
+    return guarantees(made.source, files, toolchain, runner, seeded_samples(graph, 2))
+
+
+@pytest.mark.parametrize("target", [*BARE, "aarch64-a53", "riscv64"])
+def test_the_stack_is_what_a_run_writes(target: str) -> None:
+    """To the byte, except for padding that nothing can write."""
+    for model, raw in ((BALL, {}), (AMPLIFIER, {"streaming": True})):
+        found = sheet(model, target, **raw)
+        written = [bound for bound in found.stack if bound.painted is not None]
+        assert len(written) == (4 if raw else 2)
+        for bound in written:
+            assert bound.painted in (bound.bytes, bound.bytes - bound.padding), bound
+        assert max(bound.bytes for bound in written) > 30
+        assert found.broken == ()
+
+
+def test_the_sheet_of_a_network_without_floating_point_unit() -> None:
+    found = sheet(BALL, "cortex-m0plus")
+    assert "__aeabi_fmul" in found.calls.arithmetic
+    assert found.calls.library == found.calls.heap == found.calls.unexpected == ()
+    assert found.calls.recursive == found.calls.indirect == found.calls.unknown == ()
+    assert found.memory.variables == found.memory.state == 0
+    run = next(bound for bound in found.stack if bound.function == "ball_run_in")
+    assert run.path[-1].startswith("__aeabi")
+
+
+def begin(text: str, body: str, before: str = "") -> str:
+    """C whose `run_in` begins with `body`, after declarations `before`."""
+    head = re.search(r"^CANNERY_ENTRY void \w+_run_in\(.*\n\{\n", text, re.M)
+    assert head
+    return text[: head.start()] + before + head[0] + body + text[head.end() :]
+
+
+def test_what_should_not_be_called_shows() -> None:
+    """Memory from a heap, recursion, calls through pointers, large frames."""
+    before = """
+        #include <stdlib.h>
+        #include <stdio.h>
+        static __attribute__((noinline)) int deep(int n) { return n > 0 ? 1 + deep(n - 1) / 2 : 0; }
+        void (*volatile hook)(void);
+        static int (*volatile deeper)(int) = deep;
+    """
+    body = """
+        volatile char hole[3000]; hole[0] = 1;
+        void *volatile p = malloc(8); free(p);
+        if (hook) { hook(); }
+        if (n_of(p) > 1) { putchar(10); }
+    """
+    before += "static int n_of(void *p) { return p ? deep(3) : deeper(2); }\n"
+    found = sheet(BALL, "cortex-m4", lambda text: begin(text, body, before))
+    calls = found.calls
+    assert {"malloc", "free"} <= set(calls.heap)
+    assert "putchar" in calls.unexpected and "memcpy" not in calls.unexpected
+    assert "deep" in calls.recursive
+    assert "ball_run_in" in calls.indirect
+    assert next(b for b in found.stack if b.function == "ball_run_in").bytes > 3000
+    assert found.memory.variables >= 8
+
+
+def test_a_bound_that_does_not_hold_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_runner(need_toolchain("cortex-m4"), strict=True)
+    monkeypatch.setattr(NetworkProgram, "stacks", lambda *_: {"run": 100_000, "run_many": 0})
+    assert invoke(["guarantees", str(BALL), "--target", "cortex-m4"]) == 1
+    said = capsys.readouterr()
+    assert "ball_model.run wrote 100000 bytes of stack, the bound is" in said.err
+    assert "the bound is wrong" in said.out and "took other paths" in said.out
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    need_runner(need_toolchain("cortex-m4"), strict=True)
+    assert invoke(["guarantees", str(BALL), "--target", "cortex-m4"]) == 0
+    said = capsys.readouterr()
+    lines = [line.split() for line in said.out.splitlines()]
+    bounds = {line[0]: line[1:4] for line in lines if line[:1] and line[0].startswith("ball_")}
+    assert bounds["ball_model.run"][0] == bounds["ball_model.run"][1]
+    assert ["heap", "none"] in lines and ["recursion", "none"] in lines
+    assert said.err == "" or "never tuned" in said.err
+    assert invoke(["guarantees", str(BALL), "--target", "cortex-m4", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {b["function"]: str(b["bytes"]) for b in found["stack"]}["ball_run_in"] == (
+        bounds["ball_run_in"][0]
+    )
+    assert found["broken"] == [] and found["calls"]["recursive"] == []
+    sections = found["memory"]["sections"]
+    assert found["flash"] == sections["code"] + sections["constants"] + sections["data"]
+
+
+def test_x86_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    need_runner(need_toolchain("sse2"), strict=True)
+    assert invoke(["guarantees", str(BALL), "--target", "sse2"]) == 2
+    assert "the stack of x86 code is not followed (name a micro" in capsys.readouterr().err
