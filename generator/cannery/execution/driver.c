@@ -799,9 +799,12 @@ static void print_stacks(long room)
     }
 }
 
-static void repeat(int count, int sample)
+/* The sample that is repeated. */
+static int repeated;
+
+static void repeat(int count)
 {
-    choose(sample);
+    choose(repeated);
     for (int k = 0; k < count; ++k) {
         run_once();
     }
@@ -837,7 +840,8 @@ int main(int argc, char **argv)
         return 0;
     }
     if (argc > 2 && strcmp(argv[1], "--repeat") == 0) {
-        repeat(atoi(argv[2]), argc > 3 ? atoi(argv[3]) : 0);
+        repeated = argc > 3 ? atoi(argv[3]) : 0;
+        repeat(atoi(argv[2]));
         return 0;
     }
     if (argc > 2 && strcmp(argv[1], "--stack") == 0) {
@@ -858,7 +862,7 @@ int main(int argc, char **argv)
     if (argc > 2 && strcmp(argv[1], "--step") == 0) {
         repeat(1); /* the first call resets the state */
         raise(SIGUSR1);
-        repeat(atoi(argv[2]), argc > 3 ? atoi(argv[3]) : 0);
+        repeat(atoi(argv[2]));
         raise(SIGUSR1);
         return 0;
     }
