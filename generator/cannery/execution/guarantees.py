@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from cannery.analysis.disassembly import disassemble, machine_of
 from cannery.analysis.stack import StackUse
 from cannery.atomic import temporary_folder
+from cannery.contents import Content
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
 from cannery.execution.program import NetworkProgram, Sample, network_program
@@ -131,7 +132,7 @@ class Guarantees:
 
 
 def guarantees(
-    source: Source, files: Mapping[str, bytes], toolchain: Toolchain, runner: Runner,
+    source: Source, files: Mapping[str, Content], toolchain: Toolchain, runner: Runner,
     samples: Sequence[Sample],
 ) -> Guarantees:  # fmt: skip
     """Compile a network as a library and as a program, and run that.
@@ -161,9 +162,9 @@ def _stack_use(program: NetworkProgram, toolchain: Toolchain) -> StackUse:
     return StackUse(machine, functions, read_stack_usage(sorted(folder.glob(f"{name}*.su"))))
 
 
-def _public(source: Source, files: Mapping[str, bytes], use: StackUse) -> list[str]:
+def _public(source: Source, files: Mapping[str, Content], use: StackUse) -> list[str]:
     """The functions that the network's header declares, in its order, as far as they exist."""
-    header = files[f"{source.name}.h"].decode()
+    header = files[f"{source.name}.h"][:].decode()
     named = re.findall(rf"^[^/*#\n]*\b({re.escape(source.name)}_\w+)\(", header, re.M)
     return [name for name in dict.fromkeys(named) if use.has(name)]
 
