@@ -281,7 +281,7 @@ def test_all_that_is_not_supported_is_told_at_once(tmp_path: Path) -> None:
     nodes = [
         node("StringConcat", ["x", "x"], ["a"]),
         node("Conv", ["a", "w"], ["b"]),
-        node("Unique", ["b"], ["c"]),
+        node("Optional", ["b"], ["c"]),
         node("Mine", ["c"], ["y"], domain="org.example"),
     ]
     proto = model(nodes, {"x": [1, 3, 4, 4]}, weights={"w": floats(4, 3, 2, 2)})
@@ -289,7 +289,7 @@ def test_all_that_is_not_supported_is_told_at_once(tmp_path: Path) -> None:
         load(tmp_path, proto)
     text = str(caught.value)
     assert "3 layers" in text
-    assert all(word in text for word in ("StringConcat", "Unique", "Mine", "org.example"))
+    assert all(word in text for word in ("StringConcat", "Optional", "Mine", "org.example"))
 
 
 @pytest.mark.parametrize(

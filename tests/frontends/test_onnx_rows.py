@@ -1,4 +1,4 @@
-"""NonZero and NonMaxSuppression: room for all rows, and an output with their number."""
+"""NonZero, NonMaxSuppression and Unique: room for all rows, and an output with their number."""
 
 from __future__ import annotations
 
@@ -103,13 +103,135 @@ def test_what_works_row_by_row_goes_on(tmp_path: Path) -> None:
     assert check(tmp_path, proto, inputs()) > 1
 
 
+def test_detections_as_exports_end_with_them(tmp_path: Path) -> None:
+    nodes = [
+        *GATHER_BOXES,
+        node("Gather", ["scores", "zero0"], ["of_image"], axis=0),
+        node("Transpose", ["of_image"], ["by_place"], perm=[1, 0]),
+        node("Gather", ["by_place", "places"], ["class_scores"], axis=0),
+        node("ReduceMax", ["class_scores"], ["best"], axes=[1], keepdims=1),
+        node("ArgMax", ["class_scores"], ["class"], axis=1, keepdims=1),
+        node("Cast", ["class"], ["class_f"], to=1),
+        node("MatMul", ["picked", "to_corners"], ["corners"]),
+        node("Concat", ["corners", "best", "class_f"], ["detections"], axis=1),
+        node("Softmax", ["class_scores"], ["shares"], axis=1),
+        node("LayerNormalization", ["corners", "four"], ["normed"], axis=-1),
+        node("Gather", ["kept", "order"], ["kept_in_order"], axis=1),
+        node("GatherND", ["scores", "kept_in_order"], ["own_score"]),
+    ]
+    proto = detector(
+        *nodes, outputs=("detections", "shares", "normed", "own_score"), zero=np.array([0]),
+        zero0=np.int64(0), to_corners=floats(4, 4, seed=5), four=floats(4, seed=6),
+        order=np.array([0, 1, 2]),
+    )  # fmt: skip
+    assert check(tmp_path, proto, inputs()) > 1
+    net = cannery.load(tmp_path / "model.onnx")
+    *found, count = net(**inputs())
+    for y, reference in zip(found, expected(proto, inputs()), strict=True):
+        assert np.allclose(y[: int(count)], reference, atol=1e-5)
+
+
+def test_the_first_rows(tmp_path: Path) -> None:
+    nodes = [node("Slice", ["kept", "from", "ends", "from"], ["y"])]
+    proto = detector(*nodes, outputs=("kept", "y"), **{"from": np.array([0], np.int64)})
+    graph = load(tmp_path, proto)
+    assert graph.outputs == ("kept", "y", "kept.count", "y.count")
+    assert graph.types["y"].shape == (3, 3)
+    for seed, score in ((0, 0.1), (0, 99.0), (1, 2.0)):
+        limits = {"score": np.array([score], np.float32)}
+        proto = detector(*nodes, outputs=("kept", "y"), **{"from": np.array([0])}, **limits)
+        graph = load(tmp_path, proto)
+        found, (kept, y) = evaluate(graph, inputs(seed)), expected(proto, inputs(seed))
+        assert (found["kept.count"], found["y.count"]) == (len(kept), len(y))
+        assert np.array_equal(found["y"][: len(y)], y)
+
+
+def different(shape: list[int], outputs: tuple[str, ...], **attributes: int) -> Any:
+    """The different ones of rounded numbers, of which some are equal."""
+    nodes = [
+        node("Round", ["x"], ["r"]),
+        node("Unique", ["r"], ["y", "first", "inverse", "times"], **attributes),
+        node("Cast", ["times"], ["n"], to=1),
+    ]
+    return model(nodes, {"x": shape}, outputs)
+
+
+def unique_by_numpy(x: Any, axis: int | None, *, ascending: int) -> list[Any]:
+    """ONNX's own interpreter fails where there are several axes and none is named."""
+    y, first, inverse, times = np.unique(x, True, True, True, axis=axis)
+    rank = np.arange(len(first)) if ascending else np.argsort(first)
+    place = np.argsort(rank)[inverse.reshape(-1)]
+    return [np.take(y, rank, axis or 0), first[rank], place, times[rank]]
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [([9], None), ([3, 4], None), ([9, 2], 0), ([1, 1, 9], -1), ([1, 2, 40], -1)]
+)
+def test_unique(tmp_path: Path, shape: list[int], axis: int | None, order: int) -> None:
+    outputs = ("y", "first", "inverse", "n")
+    along = {} if axis is None else {"axis": axis}
+    proto = different(shape, outputs, sorted=order, **along)
+    graph = load(tmp_path, proto)
+    assert graph.outputs == (*outputs, "y.count")
+    x = {"x": floats(*shape, seed=3)}
+    found, wanted = evaluate(graph, x), unique_by_numpy(np.round(x["x"]), axis, ascending=order)
+    count = int(found["y.count"])
+    assert 1 < count < len(found["first"])
+    assert np.array_equal(found["inverse"], wanted[2])
+    for k, at in ((0, axis or 0), (1, 0), (3, 0)):
+        assert np.array_equal(np.take(found[outputs[k]], range(count), at), wanted[k])
+    assert np.all(found["first"][count:] == -1)
+    net = cannery.load(tmp_path / "model.onnx")
+    for y, reference in zip(net(x["x"]), found.values(), strict=True):
+        assert np.array_equal(y, reference)
+
+
+def test_unique_has_the_order_of_numpy(tmp_path: Path) -> None:
+    x = np.array([3, np.nan, -0.0, np.inf, 0, np.nan, -np.inf, 3], np.float32)
+    for order in (0, 1):
+        proto = model([node("Unique", ["x"], ["y", "first", "inverse", "times"], sorted=order)],
+                      {"x": [8]}, ["y", "first", "inverse", "times"])  # fmt: skip
+        found = list(evaluate(load(tmp_path, proto), {"x": x}).values())
+        for y, reference in zip(found, unique_by_numpy(x, None, ascending=order), strict=False):
+            assert np.array_equal(y[: len(reference)], reference, equal_nan=y.dtype.kind == "f")
+
+
+def test_unique_of_what_is_known(tmp_path: Path) -> None:
+    nodes = [node("Unique", ["w"], ["u"]), node("Gather", ["x", "u"], ["y"])]
+    graph = load(tmp_path, model(nodes, {"x": [4]}, weights={"w": np.array([2, 0, 2])}))
+    assert graph.outputs == ("y",)
+    assert np.array_equal(evaluate(graph, {"x": np.arange(4.0)})["y"], [0, 2])
+
+
+def test_only_which_one_each_is(tmp_path: Path) -> None:
+    """Its size is known, so no count is needed, and anything may follow."""
+    proto = different([9], ("s",))
+    proto.graph.node.extend(
+        [node("Cast", ["inverse"], ["f"], to=1), node("ReduceSum", ["f"], ["s"])]
+    )
+    graph = load(tmp_path, proto)
+    assert graph.outputs == ("s",)
+    x = {"x": floats(9, seed=3)}
+    assert np.allclose(evaluate(graph, x)["s"], expected(proto, x)[0])
+    proto = different([9], ("m",))
+    proto.graph.node.append(node("ReduceSum", ["n"], ["m"]))
+    with pytest.raises(UnsupportedError, match="only some count"):
+        load(tmp_path, proto)
+
+
 @pytest.mark.parametrize(
     "nodes",
     [
         [node("ReduceSum", ["kept"], ["y"], keepdims=0)],
+        [node("Concat", ["kept", "fixed"], ["y"], axis=1)],
+        [node("ArgMax", ["kept"], ["y"], axis=0)],
+        [node("CumSum", ["kept", "last0"], ["y"])],
+        [*GATHER_BOXES, node("MatMul", ["fixed_f", "picked"], ["y"])],
+        [*GATHER_BOXES, node("LayerNormalization", ["picked", "ones"], ["y"], axis=0)],
         [node("Concat", ["kept", "kept"], ["y"], axis=0)],
         [node("Cast", ["kept"], ["f"], to=1), node("Softmax", ["f"], ["y"], axis=0)],
-        [node("Slice", ["kept", "axis", "ends"], ["y"])],
+        [node("Slice", ["kept", "axis", "ends", "zero"], ["y"])],
         [node("TopK", ["kept", "two"], ["y", "at"], axis=0)],
         [*GATHER_BOXES, node("MatMul", ["turned", "picked"], ["y"]),
          node("Transpose", ["picked"], ["turned"])],
@@ -119,7 +241,11 @@ def test_what_works_row_by_row_goes_on(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_mixes_rows_is_refused(tmp_path: Path, nodes: list[Any]) -> None:
-    proto = detector(*nodes, outputs=("y",), zero=np.array([0]))
+    known = {
+        "fixed": np.ones((18, 2), np.int64), "fixed_f": floats(3, 18), "last0": np.int64(0),
+        "ones": floats(18, 4),
+    }  # fmt: skip
+    proto = detector(*nodes, outputs=("y",), zero=np.array([0]), **known)
     with pytest.raises(UnsupportedError, match="only some count"):
         load(tmp_path, proto)
     options = ImportOptions(outputs=("kept",))

@@ -26,6 +26,9 @@ _orecurrent = rows(f"{_F}/onnx/operators/recurrent.py", f"{_T}/test_onnx_recurre
 _guard = rows(f"{_F}/onnx/guard.py", f"{_T}/test_onnx_traps.py")
 _lengths = rows(f"{_F}/lengths.py", "tests/emit/test_lengths.py")
 _control = rows(f"{_F}/onnx/control.py", *_ONNX)
+_row_axes = rows(f"{_F}/onnx/row_axes.py", f"{_T}/test_onnx_rows.py")
+_rows = rows(f"{_F}/onnx/rows.py", f"{_T}/test_onnx_rows.py")
+_unique = rows("generator/cannery/ops/indexing/unique.py", f"{_T}/test_onnx_rows.py")
 
 CHANGES: tuple[Change, ...] = (
     _shape(
@@ -257,5 +260,31 @@ CHANGES: tuple[Change, ...] = (
         "if dims is None or _kind(self.dtype) != _kind(self.declared.dtype):",
         "if dims is None:",
         (f"{_T}/test_onnx_declared.py",),
+    ),
+    _row_axes(
+        "the last of several rows are taken for rows",
+        "return rows if (op.starts[rows], op.steps[rows]) == (0, 1) else None",
+        "return rows",
+    ),
+    _row_axes(
+        "rows beside what has no rows",
+        "if len(axes) == count and len(found) == 1",
+        "if len(found) == 1",
+    ),
+    _row_axes("a softmax along the rows", "None if op.axis == rows else rows", "rows"),
+    _row_axes(
+        "axes of rows do not move where others are reduced",
+        "rows if keepdims else rows - sum(axis < rows for axis in axes)",
+        "rows",
+    ),
+    _rows("there are more rows than there is room", "if room < number.shape[0] - 1:", "if False:"),
+    _rows("which one each is counts only in part", "None if complete else", ""),
+    _unique(
+        "equal slices are in any order",
+        'before = _before(c, "rows[j * 3 + from]", "rows[i * 3 + from]")',
+        'before = "!" + _before(c, "rows[i * 3 + from]", "rows[j * 3 + from]")',
+    ),
+    _unique(
+        "kinds are in the order of their first slices", "leaders=not self.ascending", "leaders=True"
     ),
 )

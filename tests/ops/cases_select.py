@@ -11,8 +11,10 @@ from cannery.ir.graph import Graph
 from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise.activations import Relu
+from cannery.ops.elementwise.unary import Round, Sqrt
 from cannery.ops.indexing.select import NonMaxSuppression, NonZero
-from ops.cases import Net, add_case
+from cannery.ops.indexing.unique import Unique
+from ops.cases import Net, add_case, case
 
 
 def boxes(batch: int, count: int, *, centered: bool) -> NDArray[np.float32]:
@@ -43,6 +45,32 @@ def found(shape: tuple[int, ...], dtype: DType) -> Graph:
     return net.graph(net.node(NonZero(), [positive]))
 
 
+def kinds(shape: tuple[int, ...], axis: int, *, ascending: bool) -> Graph:
+    """Rounded numbers, so that some are equal; the negative ones are NaN."""
+    net = Net()
+    rounded = net.node(Round(), [net.input("x", shape)])
+    return net.graph(net.node(Unique(axis, ascending), [net.node(Sqrt(), [rounded])]))
+
+
+@case
+def unique_integers() -> Graph:
+    """Integers have no NaN."""
+    net = Net()
+    return net.graph(net.node(Unique(0), [net.input("x", (11, 2), DType.INT32)]))
+
+
+for _sizes, _axis in (
+    ((13,), 0),
+    ((1,), 0),
+    ((9, 2), 0),
+    ((2, 7), 1),
+    ((2, 11, 1), 1),
+):
+    for _ascending in (True, False):
+        add_case(
+            f"unique_{'x'.join(map(str, _sizes))}_{'ascending' if _ascending else 'in_order'}",
+            partial(kinds, _sizes, _axis, ascending=_ascending), tolerance=0.0,
+        )  # fmt: skip
 for _shape, _dtype in (((7,), DType.FLOAT32), ((2, 3, 4), DType.FLOAT32), ((3, 5), DType.BOOL)):
     add_case(f"nonzero_{len(_shape)}", partial(found, _shape, _dtype), tolerance=0.0)
 for _name, _op, _sizes in (

@@ -1,15 +1,21 @@
-"""Operators that find places: how many is known only at run time, see `onnx_rows.py`."""
+"""Operators that find places: how many is known only at run time, see `rows.py`."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
 from cannery.errors import ModelError
 from cannery.frontends.onnx.operators.base import Scope, operator
 from cannery.frontends.onnx.operators.values import Constant, Value, check_size
+from cannery.ir.graph import Array
 from cannery.ir.registry import Op
+from cannery.ops.indexing.gather import Gather
 from cannery.ops.indexing.select import NonMaxSuppression, NonZero
-from cannery.ops.movement.op import Slice
+from cannery.ops.indexing.unique import FIRST, INVERSE, TIMES, Unique
+from cannery.ops.movement.op import Reshape, Slice
 
 
 def _found(scope: Scope, op: Op, inputs: list[str]) -> str:
@@ -57,3 +63,44 @@ def _limit(scope: Scope, index: int, what: str) -> float | None:
     if found.size != 1 or found.dtype.kind != "f" or np.isnan(found).any():
         raise ModelError(f"{what} are {found.dtype}{found.shape}, expected one number")
     return float(found.reshape(-1)[0])
+
+
+@operator("Unique")
+def unique(scope: Scope) -> Sequence[Value]:
+    """Different elements, or slices along an axis: where they are first, which each one is, how
+    often each occurs.
+    """
+    x = scope.input(0)
+    if scope.has("axis"):
+        axis = scope.axis(scope.integer("axis"), len(x.shape))
+    else:
+        x, axis = scope.reshaped(x, (prod(x.shape),), "flat"), 0
+    op = Unique(axis, bool(scope.integer("sorted", 1)))
+    if isinstance(x, Constant):
+        return [Constant(array, scope.name) for array in _kinds(op, x.array)]
+    source = scope.plain(x)
+    check_size(op.infer(scope.type(source))[0].shape)
+    found = scope.node(op, [source], "found")
+    first = _column(scope, found, FIRST, "first")
+    times = _column(scope, found, TIMES, "times")
+    for rows in (first, times):
+        scope.mark_rows(rows)
+    kinds = scope.node(Gather(axis), [source, first])
+    inverse = _column(scope, found, INVERSE, "inverse")
+    return [scope.result(y) for y in (kinds, first, inverse, times)]
+
+
+def _column(scope: Scope, found: str, column: int, label: str) -> str:
+    """A column of the rows after the first, [n]."""
+    rows = scope.type(found).shape[0]
+    part = scope.node(Slice((1, column), (rows, column + 1), (1, 1)), [found], f"{label}/column")
+    return scope.node(Reshape((rows - 1,)), [part], label)
+
+
+def _kinds(op: Unique, x: Array) -> tuple[Array, ...]:
+    """The four outputs of a known tensor."""
+    (found,) = op.reference(x)
+    count = int(found[0, 0])
+    rows = np.asarray(found[1:], np.int64)
+    first, times, inverse = rows[:count, FIRST], rows[:count, TIMES], rows[:, INVERSE]
+    return np.take(x, first, op.axis), first, inverse, times
