@@ -24,6 +24,7 @@ from networks import NETWORKS, write_network
 from rivals.contest import Match, Noops, Settings, compare, compare_all
 from rivals.layers import write_layers
 from rivals.limits import LIMITS
+from rivals.lines import BLSTM, compare_lines
 from rivals.packages import RIVALS
 from rivals.plot import as_svg
 from rivals.products import MARLIN, as_products, compare_products
@@ -38,7 +39,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Cannery beside other runtimes.")
     parser.add_argument("models", nargs="*", metavar="NET|MODEL")
     parser.add_argument(
-        "--seed", choices=[*SEEDS, MARLIN], help="the networks and figures of a seed"
+        "--seed", choices=[*SEEDS, MARLIN, BLSTM], help="the networks and figures of a seed"
     )
     parser.add_argument("--layers", action="store_true", help="every kind of layer by itself")
     parser.add_argument("--rival", action="append", choices=[*RIVALS], help="only these")
@@ -61,14 +62,22 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60.0, help="of timing per network")
     parser.add_argument("-o", "--output", type=Path, default=Path("compare"), metavar="DIR")
     given = parser.parse_args()
-    if given.seed == MARLIN:
+    if given.seed in (MARLIN, BLSTM):
         if given.models or given.layers or given.limit or given.rival or given.threads:
-            parser.error("--seed marlin has its own products and rivals, without limits or threads")
+            parser.error(f"--seed {given.seed} has its own networks and rivals, limits and threads")
     elif given.seed:
         given.models = given.models or SEEDS[given.seed].networks
         given.isa, given.limit = given.isa or ["ssse3"], given.limit or "sse"
     given.models = given.models or SMALL
     return given
+
+
+def _settings(given: argparse.Namespace, records: Path | None) -> Settings:
+    return Settings(
+        tuple(given.rival or RIVALS), tuple(given.isa or ()), tuple(given.cc or ()), records,
+        given.autotune, ("model",), tuple(given.threads or (1,)),
+        given.limit, given.rounds, given.seconds, tuple(given.cpu or ()), given.lock,
+    )  # fmt: skip
 
 
 def _contests(given: argparse.Namespace, folder: Path) -> Iterator[Contest]:
@@ -77,11 +86,7 @@ def _contests(given: argparse.Namespace, folder: Path) -> Iterator[Contest]:
     if given.autotune and records is None:
         records = given.output / "records"
         records.mkdir(exist_ok=True)
-    settings = Settings(
-        tuple(given.rival or RIVALS), tuple(given.isa or ()), tuple(given.cc or ()), records,
-        given.autotune, ("model",), tuple(given.threads or (1,)),
-        given.limit, given.rounds, given.seconds, tuple(given.cpu or ()), given.lock,
-    )  # fmt: skip
+    settings = _settings(given, records)
     if given.seed == MARLIN:
         yield from compare_products(settings, folder)
         return
@@ -118,6 +123,11 @@ def main() -> int:
     found: list[Contest] = []
     given.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="cannery-compare-") as folder:
+        if given.seed == BLSTM:
+            table = compare_lines(_settings(given, None), Path(folder))
+            (given.output / "compare.md").write_text(table)
+            print(table)
+            return 0
         try:
             for contest in _contests(given, Path(folder)):
                 found.append(contest)

@@ -4,7 +4,12 @@
  *
  * prints for one thread, then for all: threads, lines per second, and the joules per line that the
  * processor's energy counter tells (RAPL; -1 where there is none or it may not be read). Lines are
- * run together by ocr_run_many; decoding is part of the time, reading files is not. */
+ * divided up among the threads by ocr_run_many_parallel; decoding is part of the time, reading
+ * files is not.
+ *
+ *     rate inside threads seconds image.pgm...
+ *
+ * prints the same for one line after the other, each by all threads (ocr_run_parallel). */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -16,6 +21,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { MOST = 512 };
@@ -84,6 +90,15 @@ static void read_all(cannery_pool *pool)
     pool->run(pool->context, pool->threads, decode, pool);
 }
 
+static void read_each(cannery_pool *pool)
+{
+    for (int32_t k = 0; k < all.count; ++k) {
+        ocr_run_parallel(workspace, pool, all.columns + (size_t)k * OCR_COLUMNS_LEN, all.lengths[k],
+            all.symbols + (size_t)k * OCR_SYMBOLS_LEN);
+    }
+    pool->run(pool->context, pool->threads, decode, pool);
+}
+
 /* A pool of one thread. */
 static void alone(void *context, int32_t count, cannery_task task, void *data)
 {
@@ -93,15 +108,15 @@ static void alone(void *context, int32_t count, cannery_task task, void *data)
     }
 }
 
-static void measure(cannery_pool *pool, double seconds)
+static void measure(void (*read)(cannery_pool *), cannery_pool *pool, double seconds)
 {
     double start, end, before, joules;
     long rounds = 0;
-    read_all(pool);
+    read(pool);
     before = number_in(RAPL "energy_uj");
     start = seconds_now();
     do {
-        read_all(pool);
+        read(pool);
         ++rounds;
         end = seconds_now();
     } while (end - start < seconds);
@@ -112,18 +127,21 @@ static void measure(cannery_pool *pool, double seconds)
 
 int main(int argc, char **argv)
 {
-    const int count = argc > 1 ? atoi(argv[1]) : 0;
-    const double seconds = argc > 2 ? atof(argv[2]) : 0;
+    const int inside = argc > 1 && strcmp(argv[1], "inside") == 0;
+    char **const words = argv + inside;
+    const int given = argc - inside;
+    const int count = given > 1 ? atoi(words[1]) : 0;
+    const double seconds = given > 2 ? atof(words[2]) : 0;
     cannery_pool one = { alone, NULL, 1 }, pool;
-    if (argc < 4 || argc - 3 > MOST || count < 1) {
-        fprintf(stderr, "usage: rate threads seconds image.pgm... (at most %d)\n", MOST);
+    if (given < 4 || given - 3 > MOST || count < 1) {
+        fprintf(stderr, "usage: rate [inside] threads seconds image.pgm... (at most %d)\n", MOST);
         return 2;
     }
-    for (; all.count < argc - 3; ++all.count) {
+    for (; all.count < given - 3; ++all.count) {
         uint8_t *columns = all.columns + (size_t)all.count * OCR_COLUMNS_LEN;
-        all.lengths[all.count] = line_image_read(argv[3 + all.count], OCR_MAX_LENGTH, columns);
+        all.lengths[all.count] = line_image_read(words[3 + all.count], OCR_MAX_LENGTH, columns);
         if (all.lengths[all.count] == 0) {
-            fprintf(stderr, "%s: cannot be read\n", argv[3 + all.count]);
+            fprintf(stderr, "%s: cannot be read\n", words[3 + all.count]);
             return 2;
         }
     }
@@ -131,9 +149,13 @@ int main(int argc, char **argv)
         fprintf(stderr, "threads cannot be started\n");
         return 2;
     }
-    measure(&one, seconds);
-    if (count > 1) {
-        measure(&pool, seconds);
+    if (inside) {
+        measure(read_each, &pool, seconds);
+    } else {
+        measure(read_all, &one, seconds);
+        if (count > 1) {
+            measure(read_all, &pool, seconds);
+        }
     }
     cannery_pthread_pool_stop(&threads);
     return 0;

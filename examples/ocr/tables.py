@@ -18,11 +18,13 @@ from cannery.pipeline import choose, import_graph
 from cannery.schedule.schedule import MATH
 from cannery.target.toolchain import resolve_target
 
-#: Tables with this many pieces.
-FORM = "lut1024"
+#: How many pieces tables have by default.
+PIECES = 1024
 
 
-def write_record_of_tables(model: Path, folder: Path, target: str, longest: int) -> None:
+def write_record_of_tables(
+    model: Path, folder: Path, target: str, longest: int, pieces: int = PIECES
+) -> None:
     """Write the record for a target into a folder; the options are those of CMakeLists.txt."""
     options = make_options(model, {
         "target": target, "variable_length": True, "dims": (f"length={longest}",),
@@ -33,7 +35,7 @@ def write_record_of_tables(model: Path, folder: Path, target: str, longest: int)
     entries = []
     for step, choice in zip(chosen.steps, chosen.choices, strict=True):
         recurrent = isinstance(step.anchor.op, Recurrent)
-        params = {**choice.params, MATH: FORM} if recurrent else choice.params
+        params = {**choice.params, MATH: f"lut{pieces}"} if recurrent else choice.params
         own = replace(choice, params=params)
         entries.append(make_entry(graph, step, found.isa, own, error=None, runner_up=None))
     record = Record(

@@ -189,7 +189,7 @@ def test_what_has_no_meaning_for_products(words: list[str], tmp_path: Path) -> N
     command = [sys.executable, script, "--seed", "marlin", *words, "-o", tmp_path / "out"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "has its own products" in done.stderr
+    assert "has its own networks" in done.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -70,6 +70,9 @@ def test_the_rate_is_told(project: Project) -> None:
     told = project.run(project.tree / "rate", "2", "0.01", *images).split()
     assert told[0::3] == ["1", "2"]
     assert all(float(rate) > 0 for rate in told[1::3])
+    inside = project.run(project.tree / "rate", "inside", "2", "0.01", *images).split()
+    assert inside[0] == "2"
+    assert float(inside[1]) > 0
 
 
 @pytest.mark.parametrize(
