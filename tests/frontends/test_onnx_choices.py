@@ -184,6 +184,82 @@ def test_a_number_of_iterations_that_is_computed(
         load(tmp_path, proto)
 
 
+def test_a_loop_that_is_cut_short_says_so(tmp_path: Path) -> None:
+    proto = doubling(None)
+    for limit, x, cut in ((3, 1, False), (2, 1, True), (9, 0.3, False), (3, 0.3, True)):
+        graph = load(tmp_path, proto, ImportOptions(max_trips=limit))
+        assert graph.outputs == ("y", "turns", "unfinished")
+        assert "'unfinished' is true where a loop would have gone on" in graph.notes[-1]
+        found = evaluate(graph, {"x": np.full(2, x, np.float32)})
+        assert bool(found["unfinished"]) is cut
+    net = cannery.load(tmp_path / "model.onnx", max_trips=3)
+    assert [bool(net(np.full(2, x, np.float32))[2]) for x in (1, 0.3)] == [False, True]
+    assert load(tmp_path, doubling(12)).outputs == ("y", "turns")
+
+
+@pytest.mark.parametrize("turns", [0, 3, 4, 9])
+def test_a_number_of_iterations_that_is_too_large(tmp_path: Path, turns: int) -> None:
+    inner = body([node("Add", ["v", "v"], ["w"]), node("Identity", ["c"], ["go"])],
+                 [("i", 7), ("c", 9), ("v", 1)], ["go", "w"])  # fmt: skip
+    nodes = [node("Cast", ["t"], ["m"], to=7), node("Loop", ["m", "", "x"], ["y"], body=inner)]
+    graph = load(tmp_path, model(nodes, {"x": [2], "t": []}), ImportOptions(max_trips=3))
+    found = evaluate(graph, {"x": np.ones(2), "t": np.float64(turns)})
+    assert np.array_equal(found["y"], [2 ** min(turns, 3)] * 2)
+    assert bool(found["unfinished"]) is (turns > 3)
+
+
+def test_a_loop_in_a_branch_that_is_not_taken_is_not_cut_short(tmp_path: Path) -> None:
+    inner = body(
+        [node("Mul", ["v", "two"], ["w"]), node("ReduceSum", ["w"], ["s"], keepdims=0),
+         node("Less", ["s", "ten"], ["go"])],
+        [("i", 7), ("c", 9), ("v", 1)], ["go", "w"],
+    )  # fmt: skip
+    loop = node("Loop", ["", "yes", "x"], ["b"], body=inner)
+    known = {"ten": np.float32(10), "yes": np.array(True)}
+    proto = branching([node("Abs", ["x"], ["a"])], [loop], **known)
+    turned = branching([node("Loop", ["", "yes", "x"], ["a"], body=inner)],
+                       [node("Abs", ["x"], ["b"])], **known)  # fmt: skip
+    for graph, taken in ((proto, -1), (turned, 1)):
+        read = load(tmp_path, graph, ImportOptions(max_trips=2))
+        for sign in (1, -1):
+            x = np.full((3, 2), sign * 0.1)
+            assert bool(evaluate(read, {"x": x})["unfinished"]) is (sign == taken)
+
+
+@pytest.mark.parametrize(("trips", "go"), [(0, True), (5, False), (0, False)])
+def test_loops_without_an_iteration(tmp_path: Path, trips: int, go: bool) -> None:
+    nodes = [
+        node("Mul", ["v", "two"], ["w"]), node("Identity", ["c"], ["more"]),
+        node("Concat", ["w", "w"], ["row"], axis=0), node("Shape", ["row"], ["size"]),
+    ]  # fmt: skip
+    inner = body(nodes, [("i", 7), ("c", 9), ("v", 1)], ["more", "w", "row", "size"])
+    outer = [
+        node("Loop", ["m", "go", "x"], ["y", "rows", "sizes"], body=inner),
+        node("Concat", ["rows", "four"], ["z"], axis=0),
+    ]
+    weights = {"two": np.float32(2), "m": np.int64(trips), "go": np.array(go),
+               "four": floats(1, 4)}  # fmt: skip
+    graph = load(tmp_path, model(outer, {"x": [2]}, ["y", "z", "sizes"], weights))
+    found = evaluate(graph, {"x": floats(2)})
+    assert np.array_equal(found["y"], floats(2)) and np.array_equal(found["z"], floats(1, 4))
+    assert found["sizes"].shape == (0, 1)
+    graph = load(tmp_path, model(outer[:1], {"x": [2]}, ["y"], weights))
+    assert np.array_equal(evaluate(graph, {"x": floats(2)})["y"], floats(2))
+
+
+def test_a_loop_whose_first_condition_is_computed_but_has_no_iterations(tmp_path: Path) -> None:
+    nodes = [
+        node("ReduceMax", ["x"], ["most"], keepdims=0), node("Less", ["most", "two"], ["go"]),
+        node("Loop", ["m", "go", "x"], ["y", "rows"],
+             body=body([node("Neg", ["v"], ["w"]), node("Identity", ["c"], ["more"]),
+                        node("Identity", ["w"], ["row"])],
+                       [("i", 7), ("c", 9), ("v", 1)], ["more", "w", "row"])),
+    ]  # fmt: skip
+    weights = {"two": np.float32(2), "m": np.int64(0)}
+    graph = load(tmp_path, model(nodes, {"x": [2]}, ["y", "rows"], weights))
+    assert graph.types["rows"].shape == (0, 2)
+
+
 def test_loops_do_not_change_shapes(tmp_path: Path) -> None:
     inner = body(
         [node("Concat", ["v", "v"], ["w"], axis=0), node("ReduceMax", ["w"], ["m"], keepdims=0),

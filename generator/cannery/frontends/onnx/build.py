@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.frontends.custom import check_all_used, files_of
@@ -12,6 +13,7 @@ from cannery.frontends.fixed import constant_of, fixed_notes
 from cannery.frontends.interface import check_input_names, declare_input, finish
 from cannery.frontends.metadata import sound_names
 from cannery.frontends.noise import Noise, NoNoiseError
+from cannery.frontends.onnx.choices import Choices
 from cannery.frontends.onnx.control import CONTROL, follow
 from cannery.frontends.onnx.custom import custom_name, custom_value
 from cannery.frontends.onnx.declared import Parting, parting, require_declared
@@ -55,11 +57,12 @@ from cannery.frontends.onnx.order import ordered, outer_reads
 from cannery.frontends.onnx.rows import with_counts
 from cannery.frontends.onnx.selection import check_opset, chosen_outputs, needed_nodes
 from cannery.frontends.onnx.sizes import Sizes, require_batches
+from cannery.frontends.onnx.unfinished import UNFINISHED, Unfinished
 from cannery.frontends.onnx.ways import require_way
 from cannery.frontends.open_dimensions import OpenDimensionError, with_time
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
-from cannery.ir.graph import Array, Graph, GraphBuilder
+from cannery.ir.graph import Array, Graph, GraphBuilder, free_name
 from cannery.ir.tensor import DType
 
 _INPUT_DTYPES = {
@@ -176,6 +179,7 @@ class _Importer:
         self._is_random = False
         self._custom: set[str] = set()
         self._prefixes: Counter[str] = Counter()
+        self.unfinished = Unfinished()
         self.doubled: dict[str, int] = {}
         self.partings: dict[str, Parting] = {}
 
@@ -201,6 +205,7 @@ class _Importer:
         self._noise.require_used()
         ports = [self._output(name) for name in self._outputs]
         pairs = [(name, value) for name, (value, _) in zip(self._outputs, ports, strict=True)]
+        pairs += self._unfinished()
         graph = finish(
             self._builder, [*names, *self._noise.inputs], [*pairs, *self._noise.outputs()],
             self._options,
@@ -213,12 +218,23 @@ class _Importer:
         doubles = [i.name for i in inputs if i.dtype == NAME]
         doubles += [o for o in self._outputs if self._is_declared_double(o)]
         notes = (*notes, *fixed_notes(fixed), *self._doubles.notes(doubles))
+        notes = (*notes, *(self.unfinished.note(name) for name, _ in pairs[len(ports) :]))
         graph = replace(
             graph, channels_first=frozenset(marked), files=files, notes=notes,
             metadata=self._model.metadata, states=self._noise.states(graph),
             class_names=sound_names(self._state.class_names),
         )  # fmt: skip
         return with_counts(graph)
+
+    def _unfinished(self) -> list[tuple[str, str]]:
+        """The output that says whether MAX_TRIPS cut a loop short, and its value, if one may be."""
+        loops = self.unfinished.loops
+        if not loops:
+            return []
+        name = free_name(UNFINISHED, {*self._outputs, *self._values})
+        node = OnnxNode("Or", "", name, (), (name,), {})
+        choices = Choices(self, node, NodePlace(f"output {name!r}", 0), self.prefix(name))
+        return [(name, self._output(reduce(choices.either, loops))[0])]
 
     def _is_declared_double(self, output: str) -> bool:
         """Whether the file says that an output is float64."""
@@ -431,6 +447,10 @@ class _Importer:
     def is_read(self, name: str) -> bool:
         """Whether a node or the network needs a tensor."""
         return name in self._used
+
+    def is_known(self, name: str) -> bool:
+        """Whether a tensor is computed already."""
+        return name in self._values
 
     @property
     def max_trips(self) -> int | None:

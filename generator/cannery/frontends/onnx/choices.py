@@ -59,6 +59,14 @@ class Choices:
         """Whether two conditions hold; the empty name always does."""
         return self._new("And", [first, second]) if first and second else first or second
 
+    def either(self, first: str, second: str) -> str:
+        """Whether one of two conditions holds."""
+        return self._new("Or", [first, second])
+
+    def negated(self, condition: str) -> str:
+        """Whether a condition does not hold."""
+        return self._new("Not", [condition])
+
     def is_before(self, turn: int, count: str) -> str:
         """Whether there is an iteration `turn`, if a tensor says how many there are."""
         value = self.value(count)

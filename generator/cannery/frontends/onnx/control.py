@@ -55,12 +55,13 @@ def _if(host: Host, node: OnnxNode, condition: Value | None, place: NodePlace) -
     choices = Choices(host, node, place, host.prefix(f"{node.label}/choice"))
     flag = choices.flag(node.inputs[0])
     results = []
-    for name in ("then_branch", "else_branch"):
+    for name, taken in (("then_branch", True), ("else_branch", False)):
         prefix = host.prefix(f"{node.label}/{name}")
         outputs = [f"{prefix}/#{k}" if k in needed else "" for k in range(len(node.outputs))]
         inner = replace(node, outputs=tuple(outputs))
         wanted = [output for output in outputs if output]
-        host.inline(inner, _placed(host, inner, name, {}, prefix), place, wanted)
+        with host.unfinished.within(flag, taken):
+            host.inline(inner, _placed(host, inner, name, {}, prefix), place, wanted)
         if host.give_up(node, wanted):
             return
         results.append(outputs)
@@ -93,12 +94,14 @@ def _placed(
 class _Course:
     """How a loop goes on: `going` is a known condition. `guard` is the name of one that is
     computed, whose outcome decides whether an iteration counts; `count` that of their number.
+    `limited` is set if there are at most `most` iterations only because the option says so.
     """
 
     most: int
     going: bool
     guard: str = ""
     count: str = ""
+    limited: bool = False
 
 
 def _course(
@@ -130,7 +133,9 @@ def _limit(course: _Course, limit: int | None) -> None:
             "how often it repeats is known only at run time",
             cure=f"say how often at most: --max-trips N; {FIXED}",
         )
-    course.most = min(course.most, limit or _MOST_TRIPS)
+    most = limit or _MOST_TRIPS
+    course.limited |= most < course.most
+    course.most = min(course.most, most)
 
 
 def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: NodePlace) -> None:
@@ -138,17 +143,16 @@ def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Nod
     body = _body(node, "body")
     choices = Choices(host, node, place, host.prefix(f"{node.label}/choice"))
     course = _course(choices, node, inputs, host.max_trips)
+    if course.most <= 0:
+        course.guard = ""
     carried = list(node.inputs[2:])
     if len(body.inputs) != 2 + len(carried) or len(body.outputs) < 1 + len(carried):
         raise ModelError("has no body that fits its inputs")
     collected: list[list[str]] = [[] for _ in body.outputs[1 + len(carried) :]]
     turn = 0
     while course.going and turn < course.most:
-        prefix = host.prefix(f"{node.label}/{turn}")
-        index, condition = f"{prefix}/#turn", f"{prefix}/#condition"
-        host.define(index, Constant(np.asarray(turn, np.int64), index))
-        host.define(condition, Constant(np.asarray(True), condition))
-        names = run_body(host, node, (index, condition, *carried), prefix, place)
+        with host.unfinished.within(course.guard):
+            names = _iteration(host, node, turn, carried, place)
         if host.give_up(node, names):
             return
         carried = _carried(choices, course, carried, names[1 : 1 + len(carried)])
@@ -160,8 +164,52 @@ def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Nod
         raise UnsupportedError(
             "it collects rows, and how many is known only at run time", cure=FIXED
         )
+    if course.limited and course.going:
+        _record(host, choices, course, turn)
+    if not turn and not _collect_nothing(host, node, carried, place):
+        return
     joins = [_Join(parts, 0) for parts in collected]
     _finish(host, node, carried, joins, place)
+
+
+def _iteration(
+    host: Host, node: OnnxNode, turn: int, carried: Sequence[str], place: NodePlace
+) -> list[str]:
+    """Iteration `turn` of a Loop; returns the names of the outputs of its body."""
+    prefix = host.prefix(f"{node.label}/{turn}")
+    index, condition = f"{prefix}/#turn", f"{prefix}/#condition"
+    host.define(index, Constant(np.asarray(turn, np.int64), index))
+    host.define(condition, Constant(np.asarray(True), condition))
+    return run_body(host, node, (index, condition, *carried), prefix, place)
+
+
+def _collect_nothing(host: Host, node: OnnxNode, carried: Sequence[str], place: NodePlace) -> bool:
+    """What a Loop without an iteration collects: no rows of the shape that one would have had.
+
+    False if the body is not supported.
+    """
+    wanted = [k for k, name in enumerate(node.outputs) if name and host.is_read(name)]
+    if not any(k >= len(carried) for k in wanted):
+        return True
+    names = _iteration(host, node, 0, carried, place)
+    if host.give_up(node, names):
+        return False
+    for k in wanted:
+        row = host.value(names[1 + k], place.where) if k >= len(carried) else None
+        if row is not None:
+            dtype = row.dtype.numpy if isinstance(row, Computed) else row.array.dtype
+            host.define(node.outputs[k], Constant(np.zeros((0, *row.shape), dtype), node.label))
+    return True
+
+
+def _record(host: Host, choices: Choices, course: _Course, turn: int) -> None:
+    """A loop may be cut short: where iteration `turn` would have taken place."""
+    more = course.guard
+    if course.count:
+        more = choices.also(more, choices.is_before(turn, course.count))
+    for condition, holds in host.unfinished.taken:
+        more = choices.also(more, condition if holds else choices.negated(condition))
+    host.unfinished.loops.append(more)
 
 
 def _carried(
@@ -217,6 +265,8 @@ def _finish(
     for name, output in zip(carried, node.outputs, strict=False):
         nodes.append(OnnxNode("Identity", "", "", (name,), (output,), {}, node.version))
     for join, output in zip(joins, node.outputs[len(carried) :], strict=False):
+        if not host.is_read(output) or host.is_known(output):
+            continue
         if not join.parts:
             raise UnsupportedError("a loop that collects nothing is not supported")
         rows = tuple(f"{part}/row" for part in join.parts)

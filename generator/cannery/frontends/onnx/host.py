@@ -8,6 +8,7 @@ from typing import Protocol
 
 from cannery.frontends.onnx.model import OnnxNode
 from cannery.frontends.onnx.operators.values import Constant, Value
+from cannery.frontends.onnx.unfinished import Unfinished
 from cannery.ir.graph import Array
 
 
@@ -49,6 +50,13 @@ class Host(Protocol):
     def is_read(self, name: str) -> bool:
         """Whether a node or the network needs a tensor."""
 
+    def is_known(self, name: str) -> bool:
+        """Whether a tensor is computed already."""
+
     @property
     def max_trips(self) -> int | None:
         """The option MAX_TRIPS."""
+
+    @property
+    def unfinished(self) -> Unfinished:
+        """Loops that the option ends."""
