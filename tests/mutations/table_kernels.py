@@ -337,6 +337,20 @@ CHANGES: tuple[Change, ...] = (
         (kernels("quantized.*", "avx2"),),
     ),
     Change(
+        "the last four groups of numbers are all multiplied",
+        f"{_OPS}/quantized/groups.c.j2",
+        "left // some * 4, left % some, slack) -}}",
+        "left // some * 4, some, 0) -}}",
+        (kernels("quantized.conv_n", "neon64"),),
+    ),
+    Change(
+        "Arm adds products with weights of -128 in int16",
+        f"{_OPS}/quantized/ways.py",
+        'narrow = x86 or (lane and not isa.has("dot4_u8s8"))',
+        "narrow = x86",
+        ("tests/ops/test_ways.py",),
+    ),
+    Change(
         "softmax across another axis has no vectors",
         f"{_OPS}/softmax/across.py",
         "        if plan.lane.extent == 1:\n",

@@ -34,7 +34,9 @@ WEIGHTS = {"small": 30, "large": 127, "lowest": -128}
         ("avx512", "int8", ("dot4u", "dot4", "dot4w")),
         ("avx512vnni", "int8", ("dot4u", "dot4u", "dot4u")),
         ("neon64dot", "int8", ("dot4", "dot4", "dot4")),
-        ("neon32", "uint8", ("dot4", "dot4", "dot4")),
+        ("neon64", "int8", ("dot4", "dot4", "dot4w")),
+        ("neon32", "uint8", ("dot4", "dot4", "dot4w")),
+        ("riscv64v128", "int8", ("dot4", "dot4", "dot4")),
         ("avx2", "int16", ("dot", "dot", "dot")),
     ],
 )

@@ -291,6 +291,68 @@ static void check_shuffles_4(void)
 }
 #endif
 
+#ifdef CANNERY_HAS_LANE_DOT
+/* Group k of what load4 loads is what load1 loads from there, and numbers after n are zeros. */
+#define EXPECT_LANE(k)                                                                             \
+    do {                                                                                           \
+        const q8x4 four = q8x4_load4_n(bytes, n);                                                  \
+        const p16x4 two = p16x4_load4_n(words, n / 2);                                             \
+        const int at = 4 * k < n ? 4 * k : 0, left = 4 * k < n ? n - at : 0;                       \
+        const q8x4 one4 = q8x4_load1_n(bytes + at, left < 4 ? left : 4);                           \
+        const p16x4 one2 = p16x4_load1_n(padded + 2 * k, 2);                                       \
+        expect_sums("dot4_lane" #k, i32x4_dot4_lane##k(four, qw, acc), i32x4_dot4(one4, qw, acc)); \
+        expect_sums("dot4w_lane" #k, i32x4_dot4w_lane##k(four, qw, acc),                           \
+                    i32x4_dot4w(one4, qw, acc));                                                   \
+        expect_sums("dot_lane" #k, i32x4_dot_lane##k(two, pw, acc), i32x4_dot(one2, pw, acc));     \
+        if (n == 16) {                                                                             \
+            expect_sums("load4", i32x4_dot4_lane##k(q8x4_load4(bytes), qw, acc),                   \
+                        i32x4_dot4(one4, qw, acc));                                                \
+            expect_sums("load4", i32x4_dot_lane##k(p16x4_load4(words), pw, acc),                   \
+                        i32x4_dot(one2, pw, acc));                                                 \
+        }                                                                                          \
+    } while (0)
+
+static void expect_sums(const char *word, i32x4 got, i32x4 expected)
+{
+    int32_t a[4], b[4];
+    int i;
+    i32x4_store(a, got);
+    i32x4_store(b, expected);
+    for (i = 0; i < 4; ++i) {
+        expect_int(word, 4, i, a[i], b[i]);
+    }
+}
+
+static void check_lane_dots(void)
+{
+    int8_t weights[16] CANNERY_ALIGN(64);
+    int16_t pairs[8] CANNERY_ALIGN(64);
+    char *end = (char *)(void *)guarded_floats(4, 1) + 16;
+    int n, j;
+    for (j = 0; j < 16; ++j) {
+        weights[j] = (int8_t)(17 * j - 127);
+        pairs[j / 2] = (int16_t)(4001 * j - 32767);
+    }
+    for (n = 0; n <= 16; ++n) {
+        const q8x4 qw = q8x4_load(weights);
+        const p16x4 pw = p16x4_load(pairs);
+        const i32x4 acc = i32x4_set1(1000 - n);
+        const int8_t *bytes = (const int8_t *)(end - n);
+        const int16_t *words = (const int16_t *)(const void *)(end - n / 2 * 2);
+        int16_t padded[8] = {0};
+        for (j = 0; j < n; ++j) {
+            end[j - n] = (char)(j % 3 == 0 ? -128 : 31 * j - 90);
+        }
+        memcpy(padded, words, (size_t)(n / 2) * sizeof *words);
+        EXPECT_LANE(0);
+        EXPECT_LANE(1);
+        EXPECT_LANE(2);
+        EXPECT_LANE(3);
+    }
+    release_guarded();
+}
+#endif
+
 #ifdef CANNERY_HAS_F32X8
 static void check_shuffles_8(void)
 {
@@ -400,6 +462,9 @@ int main(void)
 #ifdef CANNERY_HAS_F32X4
     check_4_all();
     check_shuffles_4();
+#ifdef CANNERY_HAS_LANE_DOT
+    check_lane_dots();
+#endif
 #endif
 #ifdef CANNERY_HAS_F32X8
     check_8_all();

@@ -197,6 +197,40 @@ static void CHECKS(bytes)(void)
     release_guarded();
 }
 
+#if LANES > 1
+static void CHECKS(put2)(void)
+{
+    uint8_t u[2 * LANES + 1];
+    int8_t q[2 * LANES + 1];
+    int16_t w[2 * LANES + 1];
+    float values[2 * LANES];
+    int j;
+    for (j = 0; j < 2 * LANES; ++j) {
+        values[j] = j % 5 == 0 ? -1e9f : j % 7 == 0 ? 1e9f : (float)j - 2.5f;
+    }
+    u[2 * LANES] = 99;
+    q[2 * LANES] = 99;
+    w[2 * LANES] = 99;
+    F(put2_u8)(u, F(load)(values), F(load)(values + LANES), 3);
+    F(put2_i8)(q, F(load)(values), F(load)(values + LANES), -5);
+    F(put2_s16)(w, F(load)(values), F(load)(values + LANES), 7);
+    for (j = 0; j < 2 * LANES; ++j) {
+        uint8_t u_one[LANES];
+        int8_t q_one[LANES];
+        int16_t w_one[LANES];
+        F(put_u8)(u_one, F(set1)(values[j]), 3);
+        F(put_i8)(q_one, F(set1)(values[j]), -5);
+        F(put_s16)(w_one, F(set1)(values[j]), 7);
+        expect_int("put2_u8", LANES, j, u[j], u_one[0]);
+        expect_int("put2_i8", LANES, j, q[j], q_one[0]);
+        expect_int("put2_s16", LANES, j, w[j], w_one[0]);
+    }
+    expect_int("put2_u8", LANES, j, u[j], 99);
+    expect_int("put2_i8", LANES, j, q[j], 99);
+    expect_int("put2_s16", LANES, j, w[j], 99);
+}
+#endif
+
 static void CHECKS(integers)(void)
 {
     const int32_t values[] = {0, 1, -1, 127, -126, 0x7fffff, INT32_MAX, INT32_MIN, 0x3f800000, 77};
@@ -341,6 +375,13 @@ static void CHECKS(arithmetic)(void)
 #define PAIR(i, k) (2 * (i) + (k))
 #endif
 
+/* Likewise number k of group i of fours. */
+#if defined(CANNERY_TWOS_APART) && LANES > 1
+#define FOUR(i, k) ((k) / 2 * 2 * LANES + 2 * (i) + (k) % 2)
+#else
+#define FOUR(i, k) (4 * (i) + (k))
+#endif
+
 /* The place of pair i of the first of two vectors of pairs. */
 #define TURN(i) (LANES > 4 ? 8 * ((i) / 4) + (i) % 4 : (i))
 
@@ -417,6 +458,7 @@ static void CHECKS(products)(void)
         q[j] = (int8_t)(j % 3 == 0 ? -127 : j % 5 == 0 ? 127 : 3 * j - 90);
         all[j] = (int8_t)(j % 3 == 0 ? -128 : 127);
     }
+    (void)all;
     for (j = 0; j < LANES; ++j) {
         acc[j] = 1000 * j - 5;
     }
@@ -429,18 +471,21 @@ static void CHECKS(products)(void)
     EXPECT_INT(dot, I(dot)(P(load1_n)(x, 1), P(load)(w), I(load)(acc)),
                acc[i] - 32767 * w[PAIR(i, 0)]);
     EXPECT_INT(dot4, I(dot4)(Q(load1)(four), Q(load)(q), I(load)(acc)),
-               acc[i] - 127 * q[4 * i] + 127 * q[4 * i + 1] - 3 * q[4 * i + 2] + 5 * q[4 * i + 3]);
+               acc[i] - 127 * q[FOUR(i, 0)] + 127 * q[FOUR(i, 1)] - 3 * q[FOUR(i, 2)] +
+                   5 * q[FOUR(i, 3)]);
     EXPECT_INT(dot4, I(dot4)(Q(load1_n)(four, 3), Q(load)(q), I(zero)()),
-               -127 * q[4 * i] + 127 * q[4 * i + 1] - 3 * q[4 * i + 2]);
+               -127 * q[FOUR(i, 0)] + 127 * q[FOUR(i, 1)] - 3 * q[FOUR(i, 2)]);
     EXPECT_INT(dot4, I(dot4)(Q(load1)(low), Q(load)(q), I(load)(acc)),
-               acc[i] - 128 * q[4 * i] + 127 * q[4 * i + 1] - 128 * q[4 * i + 2] - q[4 * i + 3]);
+               acc[i] - 128 * q[FOUR(i, 0)] + 127 * q[FOUR(i, 1)] - 128 * q[FOUR(i, 2)] -
+                   q[FOUR(i, 3)]);
     EXPECT_INT(dot4, I(dot4)(Q(flip)(Q(load1)(low)), Q(load)(q), I(zero)()),
-               -q[4 * i + 1] + 127 * q[4 * i + 3]);
-#if defined(CANNERY_PAIRS_APART)
-    (void)all;
-#else
+               -q[FOUR(i, 1)] + 127 * q[FOUR(i, 3)]);
+#if defined(CANNERY_HAS_LANE_DOT) || !defined(CANNERY_PAIRS_APART)
     EXPECT_INT(dot4w, I(dot4w)(Q(load1)(low), Q(load)(all), I(load)(acc)),
-               acc[i] - 128 * all[4 * i] + 127 * all[4 * i + 1] - 128 * all[4 * i + 2] - all[4 * i + 3]);
+               acc[i] - 128 * all[FOUR(i, 0)] + 127 * all[FOUR(i, 1)] - 128 * all[FOUR(i, 2)] -
+                   all[FOUR(i, 3)]);
+#endif
+#if !defined(CANNERY_PAIRS_APART)
     for (j = 0; j < 4 * LANES; ++j) {
         all[j] = (int8_t)(j % 3 == 0 ? -64 : 64);
     }
@@ -487,6 +532,9 @@ static void CHECKS(all)(void)
     CHECKS(fours)();
     CHECKS(strided)();
     CHECKS(bytes)();
+#if LANES > 1
+    CHECKS(put2)();
+#endif
     CHECKS(integers)();
     CHECKS(arithmetic)();
 }
@@ -497,6 +545,7 @@ static void CHECKS(all)(void)
 #undef P
 #undef Q
 #undef PAIR
+#undef FOUR
 #undef TURN
 #undef FT
 #undef IT

@@ -558,6 +558,19 @@ CANNERY_PUT(i8, int8_t, -128, 127)
 CANNERY_PUT(s16, int16_t, -32768, 32767)
 #endif
 
+#if !defined(CANNERY_OWN_PUT2)
+#define CANNERY_PUT2(name, type)                                                                   \
+    CANNERY_INLINE void CANNERY_F(put2_##name)(type *p, CANNERY_FT v, CANNERY_FT w, int32_t zero)  \
+    {                                                                                              \
+        CANNERY_F(put_##name)(p, v, zero);                                                         \
+        CANNERY_F(put_##name)(p + CANNERY_LANES, w, zero);                                         \
+    }
+CANNERY_PUT2(u8, uint8_t)
+CANNERY_PUT2(i8, int8_t)
+CANNERY_PUT2(s16, int16_t)
+#undef CANNERY_PUT2
+#endif
+
 #if !defined(CANNERY_OWN_NARROW_PARTS)
 CANNERY_LOAD_N(u8, uint8_t)
 CANNERY_LOAD_N(i8, int8_t)
@@ -736,6 +749,7 @@ CANNERY_INLINE CANNERY_IT CANNERY_I(dot4)(CANNERY_QT a, CANNERY_QT b, CANNERY_IT
 #undef CANNERY_OWN_PAIR_N
 #undef CANNERY_OWN_PAIR_SUMS
 #undef CANNERY_OWN_PARTS
+#undef CANNERY_OWN_PUT2
 #undef CANNERY_OWN_RECIPROCAL
 #undef CANNERY_OWN_REPEATS
 #undef CANNERY_OWN_ROUNDING

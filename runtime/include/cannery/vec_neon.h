@@ -250,11 +250,26 @@ CANNERY_INLINE f32x4 f32x4_recip_fast(f32x4 x)
 }
 
 #define CANNERY_OWN_MASKS 1
-CANNERY_WORD2(m32x4, f32x4_lt, f32x4, vcltq_f32(a, b))
-CANNERY_WORD2(m32x4, f32x4_le, f32x4, vcleq_f32(a, b))
+#if defined(__aarch64__) || defined(__clang__)
 CANNERY_WORD2(m32x4, f32x4_gt, f32x4, vcgtq_f32(a, b))
 CANNERY_WORD2(m32x4, f32x4_ge, f32x4, vcgeq_f32(a, b))
 CANNERY_WORD2(m32x4, f32x4_eq, f32x4, vceqq_f32(a, b))
+#else
+/* gcc compares lane by lane on the VFP, as the intrinsics flush subnormals. */
+#define CANNERY_COMPARISON(word, instruction)                                                      \
+    CANNERY_INLINE m32x4 word(f32x4 a, f32x4 b)                                                    \
+    {                                                                                              \
+        m32x4 m;                                                                                   \
+        __asm__(instruction " %q0, %q1, %q2" : "=w"(m) : "w"(a), "w"(b));                          \
+        return m;                                                                                  \
+    }
+CANNERY_COMPARISON(f32x4_gt, "vcgt.f32")
+CANNERY_COMPARISON(f32x4_ge, "vcge.f32")
+CANNERY_COMPARISON(f32x4_eq, "vceq.f32")
+#undef CANNERY_COMPARISON
+#endif
+CANNERY_WORD2(m32x4, f32x4_lt, f32x4, f32x4_gt(b, a))
+CANNERY_WORD2(m32x4, f32x4_le, f32x4, f32x4_ge(b, a))
 CANNERY_WORD2(m32x4, m32x4_and, m32x4, a & b)
 CANNERY_WORD2(m32x4, m32x4_or, m32x4, a | b)
 CANNERY_WORD1(m32x4, m32x4_not, m32x4, ~a)
@@ -302,7 +317,7 @@ CANNERY_WORD1(i32x4, f32x4_to_i32_round, f32x4, vcvtnq_s32_f32(a))
  * an infinity or NaN. */
 CANNERY_INLINE f32x4 f32x4_integral_or_self(f32x4 integral, f32x4 v)
 {
-    const uint32x4_t small = vcltq_f32(vabsq_f32(v), vdupq_n_f32(8388608.0f));
+    const uint32x4_t small = f32x4_lt(vabsq_f32(v), vdupq_n_f32(8388608.0f));
     return vbslq_f32(small, f32x4_copysign(integral, v), v);
 }
 
@@ -322,7 +337,7 @@ CANNERY_INLINE f32x4 f32x4_floor(f32x4 v)
 {
     const float32x4_t t = f32x4_trunc(v);
     const uint32x4_t one = vreinterpretq_u32_f32(vdupq_n_f32(1.0f));
-    return vsubq_f32(t, vreinterpretq_f32_u32(vandq_u32(vcgtq_f32(t, v), one)));
+    return vsubq_f32(t, vreinterpretq_f32_u32(vandq_u32(f32x4_gt(t, v), one)));
 }
 
 CANNERY_INLINE f32x4 f32x4_ceil(f32x4 v)
@@ -403,11 +418,19 @@ CANNERY_INLINE f32x4 f32x4_load_s16(const int16_t *p)
     return vcvtq_f32_s32(vmovl_s16(vld1_s16(p)));
 }
 
-/* Conversions and narrowing saturate, and turn NaN into 0, on their own. */
+/* Conversions and narrowing saturate, and turn NaN into 0, on their own. Those of AArch64 leave
+ * zeros after what they narrow. */
+#if defined(__aarch64__)
+#define CANNERY_WIDER_S16(words) vcombine_s16(words, vdup_n_s16(0))
+#define CANNERY_WIDER_U16(words) vcombine_u16(words, vdup_n_u16(0))
+#else
+#define CANNERY_WIDER_S16(words) vcombine_s16(words, words)
+#define CANNERY_WIDER_U16(words) vcombine_u16(words, words)
+#endif
 CANNERY_INLINE void f32x4_u8_of(uint8_t *p, i32x4 k)
 {
     const uint16x4_t words = vqmovun_s32(k);
-    const uint8x8_t narrow = vqmovn_u16(vcombine_u16(words, words));
+    const uint8x8_t narrow = vqmovn_u16(CANNERY_WIDER_U16(words));
     const uint32_t bytes = vget_lane_u32(vreinterpret_u32_u8(narrow), 0);
     memcpy(p, &bytes, sizeof bytes);
 }
@@ -415,13 +438,16 @@ CANNERY_INLINE void f32x4_u8_of(uint8_t *p, i32x4 k)
 CANNERY_INLINE void f32x4_i8_of(int8_t *p, i32x4 k)
 {
     const int16x4_t words = vqmovn_s32(k);
-    const int8x8_t narrow = vqmovn_s16(vcombine_s16(words, words));
+    const int8x8_t narrow = vqmovn_s16(CANNERY_WIDER_S16(words));
     const uint32_t bytes = vget_lane_u32(vreinterpret_u32_s8(narrow), 0);
     memcpy(p, &bytes, sizeof bytes);
 }
+#undef CANNERY_WIDER_S16
+#undef CANNERY_WIDER_U16
 
 #define CANNERY_OWN_NARROW_STORES 1
-#define CANNERY_NARROW(name, type, store)                                                          \
+#define CANNERY_OWN_PUT2 1
+#define CANNERY_NARROW(name, type, store, both)                                                    \
     CANNERY_INLINE void f32x4_store_##name(type *p, f32x4 v)                                       \
     {                                                                                              \
         const i32x4 k = f32x4_to_i32_round(v);                                                     \
@@ -431,10 +457,19 @@ CANNERY_INLINE void f32x4_i8_of(int8_t *p, i32x4 k)
     {                                                                                              \
         const i32x4 k = vaddq_s32(f32x4_to_i32_round(v), vdupq_n_s32(zero));                       \
         store;                                                                                     \
+    }                                                                                              \
+    CANNERY_INLINE void f32x4_put2_##name(type *p, f32x4 v, f32x4 w, int32_t zero)                 \
+    {                                                                                              \
+        const i32x4 k = vaddq_s32(f32x4_to_i32_round(v), vdupq_n_s32(zero));                       \
+        const i32x4 l = vaddq_s32(f32x4_to_i32_round(w), vdupq_n_s32(zero));                       \
+        both;                                                                                      \
     }
-CANNERY_NARROW(u8, uint8_t, f32x4_u8_of(p, k))
-CANNERY_NARROW(i8, int8_t, f32x4_i8_of(p, k))
-CANNERY_NARROW(s16, int16_t, vst1_s16(p, vqmovn_s32(k)))
+CANNERY_NARROW(u8, uint8_t, f32x4_u8_of(p, k),
+               vst1_u8(p, vqmovun_s16(vcombine_s16(vqmovn_s32(k), vqmovn_s32(l)))))
+CANNERY_NARROW(i8, int8_t, f32x4_i8_of(p, k),
+               vst1_s8(p, vqmovn_s16(vcombine_s16(vqmovn_s32(k), vqmovn_s32(l)))))
+CANNERY_NARROW(s16, int16_t, vst1_s16(p, vqmovn_s32(k)),
+               vst1q_s16(p, vcombine_s16(vqmovn_s32(k), vqmovn_s32(l))))
 #undef CANNERY_NARROW
 
 /* ---- int16: the first numbers of four pairs, then the second ones ------- */
@@ -490,24 +525,143 @@ CANNERY_INLINE i32x4 i32x4_dot(p16x4 a, p16x4 b, i32x4 acc)
 
 /* ---- int8 -------------------------------------------------------------- */
 
-#define CANNERY_OWN_DOT4 1
-CANNERY_INLINE i32x4 i32x4_dot4(i32x4 x, i32x4 y, i32x4 acc)
+#define CANNERY_OWN_BYTES 1
+typedef int8x16_t q8x4;
+
+CANNERY_WORD1(q8x4, q8x4_load, const int8_t *, vld1q_s8(a))
+CANNERY_WORD1(q8x4, q8x4_flip, q8x4, veorq_s8(a, vdupq_n_s8(-128)))
+
+#if defined(__ARM_FEATURE_DOTPROD)
+CANNERY_INLINE q8x4 q8x4_load1_n(const int8_t *p, int n)
 {
-    const int8x16_t a = vreinterpretq_s8_s32(x), b = vreinterpretq_s8_s32(y);
+    return vreinterpretq_s8_s32(vdupq_n_s32(cannery_bytes4(p, n)));
+}
+
+CANNERY_INLINE i32x4 i32x4_dot4(q8x4 a, q8x4 b, i32x4 acc)
+{
+    return vdotq_s32(acc, a, b);
+}
+#else
+/* The first two of each four numbers, then the other two. */
+#define CANNERY_TWOS_APART 1
+CANNERY_INLINE q8x4 q8x4_load1_n(const int8_t *p, int n)
+{
+    const int16x4_t four = vreinterpret_s16_s32(vdup_n_s32(cannery_bytes4(p, n)));
+    return vreinterpretq_s8_s16(vcombine_s16(vdup_lane_s16(four, 0), vdup_lane_s16(four, 1)));
+}
+
+/* Two products fit int16: 2 * 128 * 127 = 32512. */
+CANNERY_INLINE i32x4 i32x4_dot4(q8x4 a, q8x4 b, i32x4 acc)
+{
+    const int16x8_t first = vmull_s8(vget_low_s8(a), vget_low_s8(b));
+#if defined(__aarch64__)
+    return vpadalq_s16(acc, vmlal_high_s8(first, a, b));
+#else
+    return vpadalq_s16(acc, vmlal_s8(first, vget_high_s8(a), vget_high_s8(b)));
+#endif
+}
+#endif
+
+CANNERY_INLINE i32x4 i32x4_dot4w(q8x4 a, q8x4 b, i32x4 acc)
+{
 #if defined(__ARM_FEATURE_DOTPROD)
     return vdotq_s32(acc, a, b);
 #else
-    const int32x4_t lo = vpaddlq_s16(vmull_s8(vget_low_s8(a), vget_low_s8(b)));
-    const int32x4_t hi = vpaddlq_s16(vmull_s8(vget_high_s8(a), vget_high_s8(b)));
-#if defined(__aarch64__)
-    return vaddq_s32(acc, vpaddq_s32(lo, hi));
-#else
-    const int32x2_t sum_lo = vpadd_s32(vget_low_s32(lo), vget_high_s32(lo));
-    const int32x2_t sum_hi = vpadd_s32(vget_low_s32(hi), vget_high_s32(hi));
-    return vaddq_s32(acc, vcombine_s32(sum_lo, sum_hi));
-#endif
+    acc = vpadalq_s16(acc, vmull_s8(vget_low_s8(a), vget_low_s8(b)));
+    return vpadalq_s16(acc, vmull_s8(vget_high_s8(a), vget_high_s8(b)));
 #endif
 }
+
+CANNERY_WORD1(q8x4, q8x4_load1, const int8_t *, q8x4_load1_n(a, 4))
+
+/* ---- products with group k of a, the same in all lanes ------------------ */
+
+#define CANNERY_HAS_LANE_DOT 1
+CANNERY_WORD1(p16x4, p16x4_load4, const int16_t *, vld1q_s16(a))
+CANNERY_WORD1(q8x4, q8x4_load4, const int8_t *, vld1q_s8(a))
+
+CANNERY_INLINE q8x4 q8x4_load4_n(const int8_t *p, int n)
+{
+    int32x4_t v = vdupq_n_s32(0);
+    if (n >= 8) {
+        v = vcombine_s32(vreinterpret_s32_s8(vld1_s8(p)), vdup_n_s32(0));
+        if (n > 8) {
+            v = vsetq_lane_s32(cannery_bytes4(p + 8, n < 12 ? n - 8 : 4), v, 2);
+        }
+        if (n > 12) {
+            v = vsetq_lane_s32(cannery_bytes4(p + 12, n - 12), v, 3);
+        }
+    } else {
+        v = vsetq_lane_s32(cannery_bytes4(p, n < 4 ? n : 4), v, 0);
+        if (n > 4) {
+            v = vsetq_lane_s32(cannery_bytes4(p + 4, n - 4), v, 1);
+        }
+    }
+    return vreinterpretq_s8_s32(v);
+}
+
+CANNERY_INLINE p16x4 p16x4_load4_n(const int16_t *p, int n)
+{
+    return vreinterpretq_s16_s8(q8x4_load4_n((const int8_t *)p, 2 * n));
+}
+
+#define CANNERY_LANE_DOT(word, k, type, sum)                                                       \
+    CANNERY_INLINE i32x4 i32x4_##word##_lane##k(type a, type b, i32x4 acc)                         \
+    {                                                                                              \
+        return sum;                                                                                \
+    }
+#if defined(__aarch64__)
+#define CANNERY_LANE_PAIRS(k, half, first)                                                         \
+    CANNERY_LANE_DOT(dot, k, p16x4,                                                                \
+                     vmlal_high_laneq_s16(vmlal_laneq_s16(acc, vget_low_s16(b), a, 2 * k), b, a,   \
+                                          2 * k + 1))
+#else
+#define CANNERY_LANE_PAIRS(k, half, first)                                                         \
+    CANNERY_LANE_DOT(dot, k, p16x4,                                                                \
+                     vmlal_lane_s16(vmlal_lane_s16(acc, vget_low_s16(b), half(a), first),          \
+                                    vget_high_s16(b), half(a), first + 1))
+#endif
+#if defined(__ARM_FEATURE_DOTPROD)
+#define CANNERY_LANE_FOURS(k, half, first)                                                         \
+    CANNERY_LANE_DOT(dot4, k, q8x4, vdotq_laneq_s32(acc, b, a, k))                                 \
+    CANNERY_LANE_DOT(dot4w, k, q8x4, vdotq_laneq_s32(acc, b, a, k))
+#elif defined(__aarch64__)
+#define CANNERY_TWO(k, a) vdupq_laneq_s16(vreinterpretq_s16_s8(a), k)
+#define CANNERY_LOW_TWO(k, a) vreinterpret_s8_s16(vdup_laneq_s16(vreinterpretq_s16_s8(a), k))
+#define CANNERY_FIRST(k) vmull_s8(CANNERY_LOW_TWO(2 * k, a), vget_low_s8(b))
+#define CANNERY_SECOND(k) vreinterpretq_s8_s16(CANNERY_TWO(2 * k + 1, a)), b
+#define CANNERY_LANE_FOURS(k, half, first)                                                         \
+    CANNERY_LANE_DOT(dot4, k, q8x4,                                                                \
+                     vpadalq_s16(acc, vmlal_high_s8(CANNERY_FIRST(k), CANNERY_SECOND(k))))         \
+    CANNERY_LANE_DOT(dot4w, k, q8x4,                                                               \
+                     vpadalq_s16(vpadalq_s16(acc, CANNERY_FIRST(k)),                               \
+                                 vmull_high_s8(CANNERY_SECOND(k))))
+#else
+#define CANNERY_LANE_FOURS(k, half, first)                                                         \
+    CANNERY_INLINE q8x4 q8x4_lane##k(q8x4 a)                                                       \
+    {                                                                                              \
+        const int16x4_t twos = half(vreinterpretq_s16_s8(a));                                      \
+        return vreinterpretq_s8_s16(                                                               \
+            vcombine_s16(vdup_lane_s16(twos, first), vdup_lane_s16(twos, first + 1)));             \
+    }                                                                                              \
+    CANNERY_LANE_DOT(dot4, k, q8x4, i32x4_dot4(q8x4_lane##k(a), b, acc))                           \
+    CANNERY_LANE_DOT(dot4w, k, q8x4, i32x4_dot4w(q8x4_lane##k(a), b, acc))
+#endif
+#define CANNERY_LANE_GROUPS(k, half, first)                                                        \
+    CANNERY_LANE_PAIRS(k, half, first)                                                             \
+    CANNERY_LANE_FOURS(k, half, first)
+CANNERY_LANE_GROUPS(0, vget_low_s16, 0)
+CANNERY_LANE_GROUPS(1, vget_low_s16, 2)
+CANNERY_LANE_GROUPS(2, vget_high_s16, 0)
+CANNERY_LANE_GROUPS(3, vget_high_s16, 2)
+#undef CANNERY_LANE_GROUPS
+#undef CANNERY_LANE_FOURS
+#undef CANNERY_LANE_PAIRS
+#undef CANNERY_LANE_DOT
+#undef CANNERY_SECOND
+#undef CANNERY_FIRST
+#undef CANNERY_LOW_TWO
+#undef CANNERY_TWO
 
 #define CANNERY_LANES 4
 #include "vec_base.h"

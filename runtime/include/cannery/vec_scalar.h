@@ -42,6 +42,7 @@
  *   T_load_s16, T_store_s16 and with _n   the same for int16
  *   T_put_u8(p, v, zero), T_put_i8, T_put_s16   round to nearest even, add an int32, saturate;
  *                           |v| and |zero| below 2^30, no NaN; also _n(p, v, zero, n)
+ *   T_put2_u8(p, v, w, zero) ...   L > 1: the same of two vectors, one after the other
  *   T_zero(), T_set1(x)
  *
  * Between lanes
@@ -94,12 +95,13 @@
  *   P_load_u8(p), P_load_i8(p)   2L bytes, in order
  *   P_add, P_sub (wrap), P_store(p, v)   each of the 2L numbers; in order
  * Products of int8, Q = q8xL (L times four int8, from -127 to 127)
- *   Q_load(p)               4L numbers; p as for P
+ *   Q_load(p)               4L numbers, four by four, or (CANNERY_TWOS_APART) the first two of
+ *                           all fours, then the other two; p as for P
  *   Q_load1(p), Q_load1_n(p, n)   all fours = p[0] .. p[3]; n of them, 0 for the others
  *   Q_flip(a)               the highest bit of each number flipped: plus or minus 128
  *   I_dot4(Q a, Q b, I acc) acc[i] + the product of fours i; a may hold -128
- *   I_dot4u, I_dot4w        x86 and scalar: likewise where a is unsigned, and the products
- *                           of neighbours add up in int16; where b may also hold -128
+ *   I_dot4u, I_dot4w        likewise where a is unsigned, and the products of neighbours add
+ *                           up in int16 (x86 and scalar); where b may also hold -128 (also Arm)
  *
  * Four lanes only
  *   f32x4_transpose4(&a, &b, &c, &d)      rows become columns, in place
@@ -107,6 +109,11 @@
  *   f32x4_slide1, 2, 3(a, b)   lanes k .. 3 of a, then 0 .. k - 1 of b
  *   f32x4_lane0 .. 3(v)     every lane = v[k]
  *   f32x4_fma_lane0 .. 3(a, b, c)  c + a*b[k]; only if CANNERY_HAS_LANE_FMA
+ *   p16x4_load4(p), q8x4_load4(p)  four groups at any address, as they are in memory
+ *   p16x4_load4_n(p, n), q8x4_load4_n(p, n)   n of their numbers, 0 for the others
+ *   i32x4_dot_lane0 .. 3(a, b, acc)   like I_dot with group k of such an a in all lanes;
+ *                           i32x4_dot4_lane0 ..., i32x4_dot4w_lane0 ... likewise. These and
+ *                           load4 only if CANNERY_HAS_LANE_DOT
  * Eight and sixteen lanes
  *   f32x8_lo, f32x8_hi -> f32x4; f32x8_join(lo, hi); f32x16 likewise of f32x8; i32x8_lo ...
  *   f32x8_broadcast4(p), f32x16_broadcast4(p)     v[i] = p[i % 4]

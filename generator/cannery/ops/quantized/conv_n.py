@@ -19,7 +19,7 @@ from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.finish import make_finish
 from cannery.ops.quantized.geometry import sizes, why_not_conv
-from cannery.ops.quantized.groups import TILES, Groups, in_groups, pack_groups
+from cannery.ops.quantized.groups import Groups, in_groups, pack_groups, tiles_for
 from cannery.ops.quantized.matmul_n import FINISH, make_blocks
 from cannery.ops.quantized.ways import choose_way
 from cannery.ops.shared import gemm
@@ -65,19 +65,20 @@ class QuantizedConvN(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         s = sizes(graph, step)
-        found: list[Tunables] = []
+        found, dtype = list[Tunables](), graph.types[step.anchor.inputs[0]].dtype
         for lanes in gemm.widths(s.oc, isa):
             vectors = -(-s.oc // lanes)
-            for px, nr in TILES.get(isa.registers, TILES[16]):
+            for px, nr in tiles_for(isa, dtype):
                 tile = (lanes, min(px, s.ow), min(nr, vectors))
                 found += [Tunables(*tile, unroll) for unroll in (2, 4)]
         return [as_params(t) for t in dict.fromkeys(found)]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         s = sizes(graph, step)
-        size = Groups(graph.types[step.anchor.inputs[0]].dtype).size
-        # Numbers after a run meet weights of 0.
-        return (Want("nhwc", s.halo, slack=-make_runs(s, s.ic).size % size),)
+        size, run = Groups(graph.types[step.anchor.inputs[0]].dtype).size, make_runs(s, s.ic).size
+        # Numbers after a run meet weights of 0, or none where four groups are one load.
+        once = 4 * size if isa.has("lane_fma") and run % size else size
+        return (Want("nhwc", s.halo, slack=-run % once),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         t = typed(Tunables, params)
@@ -106,13 +107,13 @@ class QuantizedConvN(Schedule):
         g = _groups(job.graph, job.step, w, job.isa)
         assert g.way
         finish = make_finish(job, op, w, g.way.starts(w, g.dtype))
+        taken = runs.size + min(-runs.size % g.size, x.slack)
         code = render(
             "ops/quantized/conv_n.c.j2",
             describe=describe(job), signature=signature(job, band=True), symbol=job.symbol, s=s,
             x=x, y=job.output, g=g, finish=finish, blocks=blocks, runs=runs,
             whole=g.padded(runs.size), unroll=t.unroll,
-            taken=runs.size + min(-runs.size % g.size, x.slack),
-            tiles=balanced(s.ow, t.px),
+            taken=taken, slack=x.slack + runs.size - taken, tiles=balanced(s.ow, t.px),
         )  # fmt: skip
         packed = pack_groups(w, blocks, job.isa)
         weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][run][group][vector]")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,12 @@ from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Clip, Relu
 from cannery.ops.quantize.stream import LARGEST_PUT, put, saturate
 from cannery.ops.quantized.arithmetic import F32, STORED, largest_of, largest_sums
+from cannery.ops.quantized.groups import Groups
 from cannery.ops.quantized.matmul import QuantizedProduct
-from cannery.ops.quantized.scale import store_bounded
+from cannery.ops.quantized.scale import bounded
 from cannery.ops.quantized.table import Table, make_table
 from cannery.ops.shared.epilogue import padded_channels
+from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.lookup import table_array
 from cannery.schedule.schedule import ConstArray, Job
@@ -91,26 +94,87 @@ class Finish:
         """
         if self.op.is_sum:
             return _store_sums(v, f"{v.t}_to_i32({acc})" if floats else acc, pointer)
-        t, at = v.t, f"{channel}{offset(v.start)}"
-        value = acc if floats else f"{t}_from_i32({acc})"
-        found = [f"{t} v = {t}_mul({value}, {t}_load({self.symbol}_scale + {at}));"]
-        if self.biased:
-            found.append(f"v = {t}_add(v, {t}_load({self.symbol}_bias + {at}));")
+        factors = [self._factor(name, v, channel) for name in self._factors]
+        whole = acc if floats else f"{v.t}_from_i32({acc})"
+        return [*self._value(v, "v", whole, factors), *self._stored((v,), ("v",), pointer)]
+
+    def tile(
+        self, block: VectorBlock, rows: int, channel: str, pointer: str, pitch: int, *, kept: bool
+    ) -> Sequence[str]:
+        """Statements that store the results of a tile of sums `a<row>_<vector>`.
+
+        Row m goes to `pointer` + m * `pitch`; `channel` as in `lines`. `kept`: scales and biases
+        are in registers, and neighbouring vectors are narrowed together.
+        """
+        if not kept or self.op.is_sum:
+            found = list[str]()
+            for m, (n, v) in product(range(rows), enumerate(block.vecs)):
+                at = f"{pointer}{offset(m * pitch + v.start)}"
+                found += ["{", *self.lines(v, f"a{m}_{n}", channel, at), "}"]
+            return found
+        found = ["{"]
+        for (n, v), name in product(enumerate(block.vecs), self._factors):
+            found.append(f"{v.t} {name}{n} = {self._factor(name, v, channel)};")
+            found += [f"CANNERY_OPAQUE_VEC({name}{n});"]
+        for m, places in product(range(rows), self._together(block.vecs)):
+            found.append("{")
+            for n in places:
+                factors = [f"{name}{n}" for name in self._factors]
+                whole = f"{block.vecs[n].t}_from_i32(a{m}_{n})"
+                found += self._value(block.vecs[n], f"v{n}", whole, factors)
+            vecs, values = [block.vecs[n] for n in places], [f"v{n}" for n in places]
+            found += self._stored(vecs, values, f"{pointer}{offset(m * pitch + vecs[0].start)}")
+            found.append("}")
+        return [*found, "}"]
+
+    @property
+    def _factors(self) -> tuple[str, ...]:
+        """The arrays that every vector of sums meets."""
+        return ("scale", "bias") if self.biased else ("scale",)
+
+    def _factor(self, name: str, v: Vec, channel: str) -> str:
+        return f"{v.t}_load({self.symbol}_{name} + {channel}{offset(v.start)})"
+
+    def _together(self, vecs: Sequence[Vec]) -> list[tuple[int, ...]]:
+        """The places of vectors that are stored at once: full neighbours, if they are narrowed."""
+        found, n = list[tuple[int, ...]](), 0
+        while n < len(vecs):
+            pair = vecs[n : n + 2]
+            full = len(pair) == 2 and all(v.full and v.lanes == pair[0].lanes for v in pair)
+            both = full and self.op.result_dtype in STORED and self.small
+            found.append((n, n + 1) if both else (n,))
+            n += 2 if both else 1
+        return found
+
+    def _value(self, v: Vec, name: str, whole: str, factors: Sequence[str]) -> list[str]:
+        """Statements that declare a vector of results, before they are rounded."""
+        t = v.t
+        found = [f"{t} {name} = {t}_mul({whole}, {factors[0]});"]
+        found += [f"{name} = {t}_add({name}, {bias});" for bias in factors[1:]]
         if self.table:
-            found.append(f"v = {self.table.c(f'{self.symbol}_table', t, 'v')};")
+            found.append(f"{name} = {self.table.c(f'{self.symbol}_table', t, name)};")
         else:
-            found += [f"v = {op.c(t, 'v')};" for op in self.op.activation]
+            found += [f"{name} = {op.c(t, name)};" for op in self.op.activation]
         if self.gain is not None:
-            found.append(f"v = {t}_mul(v, {t}_set1({c_float(self.gain)}));")
-        if self.op.result_dtype is DType.FLOAT32:
-            return [*found, v.store(pointer, "v")]
-        if self.op.bound:
-            signed, bound, dtype = not self._is_positive, self.op.bound, self.op.dtype
-            return [
-                *found, store_bounded(v, "v", pointer, bound, dtype, finite=True, signed=signed)
-            ]  # fmt: skip
-        write = put if self.small else saturate
-        return [*found, *write(v, "v", pointer, self.op.zero or 0, self.op.dtype)]
+            found.append(f"{name} = {t}_mul({name}, {t}_set1({c_float(self.gain)}));")
+        if self.op.result_dtype is DType.FLOAT32 or not self.op.bound:
+            return found
+        high = not self.small or self.op.bound < np.iinfo(self.op.dtype.value).max
+        low = not self._is_positive
+        held = bounded(t, name, self.op.bound, low=low, high=high)
+        return [*found, f"{name} = {held};"] if low or high else found
+
+    def _stored(self, vecs: Sequence[Vec], values: Sequence[str], pointer: str) -> Sequence[str]:
+        """Statements that store one vector of results, or two."""
+        op, v = self.op, vecs[0]
+        if op.result_dtype is DType.FLOAT32:
+            return [v.store(pointer, values[0])]
+        zero = 0 if op.bound else op.zero or 0
+        if len(values) == 2:
+            word = Groups.PUTS[op.dtype].replace("put", "put2")
+            return [f"{v.t}_{word}({pointer}, {', '.join(values)}, {zero});"]
+        write = put if op.bound or self.small else saturate
+        return write(v, values[0], pointer, zero, op.dtype)
 
 
 def _store_sums(v: Vec, acc: str, pointer: str) -> list[str]:

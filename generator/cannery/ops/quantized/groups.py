@@ -3,8 +3,11 @@
 int16: pairs (pmaddwd, vpdpwssd, vmlal); bytes: fours (pmaddubsw, vpdpbusd, sdot), see `ways.py`.
 That many neighbouring k make one step, and a vector of L columns holds L groups of weights. They
 are stored as [block][k / group][vector][group by group], for pairs on Arm and RISC-V as
-[..][vector][first, second numbers].
-A last group that is not full is padded with weights of 0.
+[..][vector][first, second numbers], for fours on Arm without SDOT as [..][vector][first, second
+twos]. A last group that is not full is padded with weights of 0.
+
+Inputs are broadcast to all lanes, group by group; Arm loads four groups of a row at once, and
+multiplies by one lane of that.
 """
 
 from __future__ import annotations
@@ -29,6 +32,17 @@ TILES = {
     32: ((1, 4), (1, 8), (2, 8), (4, 6), (6, 4), (8, 3), (12, 2), (4, 4), (3, 8)),
 }  # fmt: skip
 
+#: The same where products take lanes of inputs, which stay in a register for each row.
+LANE_TILES = {
+    16: ((1, 4), (1, 8), (2, 3), (3, 2), (4, 2), (8, 1)),
+    32: ((1, 4), (1, 8), (2, 8), (3, 5), (4, 4), (5, 3), (6, 2), (7, 2), (8, 2), (14, 1)),
+}
+
+#: Those of int16, whose lanes are in the first half of the registers.
+PAIR_TILES = {
+    16: ((1, 4), (1, 2), (2, 2), (4, 1), (4, 2)),
+    32: ((1, 4), (1, 8), (2, 4), (4, 2), (4, 3), (6, 2)),
+}
 
 #: The number that makes signed numbers unsigned when added, and the other way round.
 FLIP = 128
@@ -41,12 +55,13 @@ class Way:
     `reload`: inputs that neighbouring pixels share are loaded for each pixel, not kept in a
     register. Compilers would keep them with moves and spills that cost more, unless a load takes
     several instructions (SSE's broadcast of bytes whose signs move, and AVX-512's handling of
-    signs).
+    signs). `lane`: four groups of a row are one load.
     """
 
     dot: str
     flip: bool = False
     reload: bool = False
+    lane: bool = False
 
     def starts(self, w: NDArray[Any], dtype: DType) -> NDArray[np.int64]:
         """The initial sums [N] for weights w[K,N] that cancel the effect of flipping."""
@@ -107,6 +122,26 @@ class Groups:
         load = f"{t}_load1({at})" if valid == self.size else f"{t}_load1_n({at}, {valid})"
         return f"{t}_flip({load})" if self.way and self.way.flip else load
 
+    def by_lane(self, block: VectorBlock) -> bool:
+        """Whether the products of a block take lanes of loaded inputs."""
+        return bool(self.way and self.way.lane) and all(v.lanes == 4 for v in block.vecs)
+
+    def load4(self, place: int, valid: int, slack: int) -> str:
+        """C expression of four groups at `ap` + `place`; `valid` of their numbers exist, and
+        `slack` more may be read.
+        """
+        t, at = f"{self.t}x4", f"ap{offset(place)}"
+        at = f"(const int8_t *)({at})" if self.dtype is DType.UINT8 else at
+        whole = valid + slack >= 4 * self.size
+        load = f"{t}_load4({at})" if whole else f"{t}_load4_n({at}, {valid})"
+        return f"{t}_flip({load})" if self.way and self.way.flip else load
+
+    def together(self, isa: Isa) -> int:
+        """How many numbers of a group lie next to each other in packed weights."""
+        if self.dtype is DType.INT16:
+            return 1 if isa.family in ("arm", "riscv") else 2
+        return 2 if isa.family == "arm" and not isa.has("dot4_u8s8") else 4
+
     def padded(self, k: int) -> int:
         """K in whole groups."""
         return -(-k // self.size) * self.size
@@ -119,15 +154,20 @@ class Groups:
             return 1.0
         if isa.family == "x86":
             return {"dot4u": 3.0, "dot4w": 7.0}.get(self.dot, 4.0)
+        if isa.family == "arm":
+            return {"dot4w": 4.0}.get(self.dot, 3.0)
         return 6.0
 
     def tile_cycles(self, isa: Isa, mr: int, nr: int, k: float) -> float:
         """Cycles of a register tile over k."""
+        lane = self.way is not None and self.way.lane
         broadcast = 2.0 if isa.family == "x86" and isa.widest == 4 else 1.0
+        if lane and self.dtype is not DType.INT16 and not isa.has("dot4_u8s8"):
+            broadcast = 3.0
         work = self.work(isa) * mr * nr + (broadcast - 1.0) * mr
-        loads = float(mr + nr)
+        loads = nr + mr / 4 if lane else float(mr + nr)
         # Weights for a single row do not occupy a register for long.
-        kept = nr if mr > 1 else 1
+        kept = (nr if mr > 1 else 1) + (mr - 1 if lane else 0)
         spills = max(mr * nr + kept + 1 - isa.registers, 0)
         core = isa.rates()
         update = max(
@@ -135,6 +175,13 @@ class Groups:
             (work + loads) / isa.core.issue, 2.0,
         )  # fmt: skip
         return k / self.size * update + 4.0
+
+
+def tiles_for(isa: Isa, dtype: DType) -> tuple[tuple[int, int], ...]:
+    """The tiles for inputs of a type that fit the registers."""
+    if isa.has("lane_fma"):
+        return (PAIR_TILES if dtype is DType.INT16 else LANE_TILES)[isa.registers]
+    return TILES.get(isa.registers, TILES[16])
 
 
 def in_groups(w: NDArray[Any]) -> NDArray[Any]:
@@ -153,7 +200,7 @@ def pack_groups(
     ordered = w if columns is None else w[:, list(columns)]
     groups, n = Groups(DType(w.dtype.name)), w.shape[1]
     cut = in_groups(ordered).reshape(-1, groups.size, n)
-    apart = isa.family in ("arm", "riscv") and groups.dtype is DType.INT16
+    size, together = groups.size, groups.together(isa)
     panels = []
     for block in blocks:
         for number in range(block.count):
@@ -163,6 +210,7 @@ def pack_groups(
                 part = np.zeros((len(cut), groups.size, v.lanes), w.dtype)
                 first = channel + v.start
                 part[:, :, : v.valid] = cut[:, :, first : first + v.valid]
-                vectors.append(part if apart else part.transpose(0, 2, 1))
+                split = part.reshape(-1, size // together, together, v.lanes)
+                vectors.append(split.transpose(0, 1, 3, 2))
             panels.append(np.concatenate([v.reshape(len(cut), -1) for v in vectors], axis=1))
     return np.concatenate([panel.ravel() for panel in panels])

@@ -42,22 +42,22 @@ class Quantize(QuantizedOp):
         return (quantised(f32(f32(x) * f32(factor)), self.bound, self.dtype),)
 
 
-def bounded(t: str, name: str, bound: int, *, signed: bool = True) -> str:
-    """A C expression of the vector `name` clamped to +-bound; below 0 only if it is `signed`."""
-    low, high = (f"{t}_set1({c_float(s * bound)})" for s in (-1.0, 1.0))
-    return f"{t}_min({f'{t}_max({name}, {low})' if signed else name}, {high})"
+def bounded(t: str, name: str, bound: int, *, low: bool = True, high: bool = True) -> str:
+    """A C expression of the vector `name` clamped to +-bound, or to only one of them."""
+    least, most = (f"{t}_set1({c_float(s * bound)})" for s in (-1.0, 1.0))
+    held = f"{t}_max({name}, {least})" if low else name
+    return f"{t}_min({held}, {most})" if high else held
 
 
 def store_bounded(
-    v: Vec, name: str, pointer: str, bound: int, dtype: DType, *, finite: bool = False,
-    signed: bool = True,
-) -> str:  # fmt: skip
+    v: Vec, name: str, pointer: str, bound: int, dtype: DType, *, finite: bool = False
+) -> str:
     """A C statement that stores the vector `name`, rounded and clamped to +-bound.
 
-    Shorter if it is `finite` (never NaN), and if it is not `signed` (never below 0).
+    Shorter if it is `finite` (never NaN).
     """
     if finite:
-        (stored,) = put(v, bounded(v.t, name, bound, signed=signed), pointer, 0, dtype)
+        (stored,) = put(v, bounded(v.t, name, bound), pointer, 0, dtype)
         return stored
     store = f"{v.t}_{Groups(dtype).store}" + ("" if v.full else "_n")
     valid = "" if v.full else f", {v.valid}"

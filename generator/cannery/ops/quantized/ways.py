@@ -1,4 +1,4 @@
-"""How x86 multiplies bytes: which instructions the weights allow.
+"""How processors multiply bytes: which instructions the weights allow.
 
 `pmaddubsw` multiplies unsigned bytes with signed ones and adds pairs in int16, which saturates. So
 there are three ways, each with words in the vocabulary:
@@ -8,8 +8,11 @@ there are three ways, each with words in the vocabulary:
     signed    dot4: signs of the input move to the weights, for weights from -127 to 127
     wide      dot4w: both become int16, for all others
 
-Other processors have instructions without such limits: signed. The number added to the input is
-compensated in the initial sums. All ways compute the same sums.
+The number added to the input is compensated in the initial sums.
+
+Arm multiplies signed bytes: with SDOT, which sums in int32, or two products in int16 (smull, smlal)
+that are then added to the sums. Those fit for weights from -127 to 127; for others each product is
+added alone (wide). Unsigned inputs become signed. All ways compute the same sums.
 """
 
 from __future__ import annotations
@@ -39,9 +42,9 @@ _MOVES = (Reshape, Transpose, Identity, Slice, Resize, QuantizedMaxPool, Concat)
 def choose_way(graph: Graph, value: str, w: NDArray[Any], isa: Isa) -> Way:
     """The way for an input and the packed weights w[K,N], K in whole groups."""
     dtype = graph.types[value].dtype
-    x86, wide_arm = isa.family == "x86", isa.family == "arm" and isa.bits == 64
+    x86, lane = isa.family == "x86", isa.has("lane_fma")
     if dtype not in BYTES:
-        return Way("dot", reload=x86 or wide_arm)
+        return Way("dot", reload=x86, lane=lane)
     if graph.weights_vary:  # any that there may be; those that `quantize` makes are symmetric
         w = np.full_like(w, -127 if graph.quantization else -128)
     signed = dtype is DType.INT8
@@ -53,9 +56,10 @@ def choose_way(graph: Graph, value: str, w: NDArray[Any], isa: Isa) -> Way:
         )
         if fits:
             return Way("dot4u", flip, reload=isa.widest > 4)
-        if w.size and w.min() == -128:
-            return Way("dot4w", not signed)
-    return Way("dot4", not signed, reload=wide_arm or (x86 and isa.widest == 8))
+    narrow = x86 or (lane and not isa.has("dot4_u8s8"))  # pairs of products are int16
+    if narrow and w.size and w.min() == -128:
+        return Way("dot4w", not signed, lane=lane)
+    return Way("dot4", not signed, reload=x86 and isa.widest == 8, lane=lane)
 
 
 def pairs_fit(w: NDArray[Any], largest: int) -> bool:

@@ -27,7 +27,7 @@ from cannery.ops.quantized.arithmetic import BYTES
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.finish import make_finish
 from cannery.ops.quantized.geometry import sizes, why_not_conv
-from cannery.ops.quantized.groups import TILES, Groups, Way, pack_groups
+from cannery.ops.quantized.groups import Groups, Way, pack_groups, tiles_for
 from cannery.ops.quantized.matmul_n import FINISH
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import even_size
@@ -95,7 +95,7 @@ class QuantizedWinograd(Schedule):
         found: list[Tunables] = []
         for lanes in gemm.widths(s.oc, isa):
             vectors = -(-s.oc // lanes)
-            for mr, nr in TILES.get(isa.registers, TILES[16]):
+            for mr, nr in tiles_for(isa, DType.INT16):
                 mr, nr = even_size(_count(s), mr), min(nr, vectors)
                 found += [Tunables(lanes, mr, nr, 4, batch) for batch in _batches(s, mr)]
         return [as_params(t) for t in dict.fromkeys(found)]
@@ -141,7 +141,8 @@ class QuantizedWinograd(Schedule):
             describe=describe(job), signature=signature(job, scratch=True, band=True),
             symbol=job.symbol, s=s, x=x, y=job.output, finish=finish, blocks=blocks, batch=batch,
             depth=depth, mr=t.mr, unroll=t.unroll,
-            g=Groups(DType.INT16, Way("dot")), columns=-(-s.ow // OUTPUTS),
+            g=Groups(DType.INT16, Way("dot", lane=job.isa.has("lane_fma"))),
+            columns=-(-s.ow // OUTPUTS),
             into=[_into(part, x, batch * depth) for part in _parts(s, job.isa)],
             back=_back,
         )  # fmt: skip
