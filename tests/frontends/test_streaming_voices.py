@@ -13,6 +13,8 @@ from cannery.ir.evaluate import evaluate
 from cannery.ir.verify import verify
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Tanh
+from cannery.ops.movement.op import Pad
+from cannery.ops.ordering.cumulative import CumSum
 from cannery.ops.recurrent.base import Recurrent
 from cannery.options import make_options
 from cannery.passes import run_passes
@@ -61,6 +63,17 @@ def test_layers_in_a_row_stay_rows() -> None:
     assert [calls.types[s.input].shape for s in calls.states] == [(1, 2, 4, 3)] * 3
     kinds = [n.op.kind for n in calls.nodes if n.op.kind not in ("Slice", "Concat", "Identity")]
     assert kinds.count("Transpose") == 2, "at the beginning and at the end"
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_copies_of_the_first_step_before_a_window(*, between: bool) -> None:
+    """The window takes them, whatever was before the padding."""
+    b = Net()
+    x = b.node(CumSum(1), [b.input("x", (4, STEPS, 3))])
+    x = b.node(Pad(((0, 0), (2, 0), (0, 0)), 0.0, "edge"), [x])
+    x = b.node(Tanh(), [x]) if between else x
+    x = b.node(Conv((1,), ((0, 0),), (1,)), [x, b.weight(3, 3, 3)])
+    assert compare(side_by_side(b.graph(x)), 1, AUTO) > 0
 
 
 def test_one_sequence_and_recurrent_layers_stay_as_they_are() -> None:

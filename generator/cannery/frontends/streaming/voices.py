@@ -82,6 +82,9 @@ class _Columns:
         op: Any = node.op
         if not self._several(node.inputs[0]) or not self._several(node.outputs[0]):
             return None
+        if isinstance(op, Pad) and op.mode == "edge":  # it belongs to a window that follows
+            rows = _along_rows(op)
+            return (rows, [self._column(node.inputs[0])]) if rows else None
         if isinstance(op, Resize):
             n = self.graph.types[node.output].shape[0]
             scales = (*op.scales, 1.0) if op.scales else ()
