@@ -109,6 +109,11 @@ CHANGES: tuple[Change, ...] = (
         'error.cure = "give multiples of 2, or one size"',
     ),
     _voices(
+        "copies of the first step do not belong to the window after them",
+        'if isinstance(op, Pad) and op.mode == "edge":',
+        "if False:",
+    ),
+    _voices(
         "constants for each step meet sequences",
         "reshape((*shape[:-1], 1, shape[-1]))",
         "reshape((1, *shape))",

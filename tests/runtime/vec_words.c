@@ -62,7 +62,7 @@ static void expect_reciprocal(int lanes, float x, float got)
 
 /* ---- memory between inaccessible pages --------------------------------- */
 
-static void *fenced[2];
+static void *fenced[3];
 static int fenced_count = 0;
 
 static void *guarded(size_t bytes, int at_end)
@@ -353,6 +353,35 @@ static void check_lane_dots(void)
 }
 #endif
 
+#ifdef CANNERY_HAS_BYTE_TABLE
+/* Every byte, in numbers that vectors divide or not, into other memory and in place. */
+static void check_byte_table(void)
+{
+    static const int counts[] = {0, 1, 15, 16, 17, 256, 270};
+    uint8_t *table = guarded_bytes(256, 1), *x = guarded_bytes(270, 1), *y = guarded_bytes(270, 1);
+    int i, n, c, same;
+    for (i = 0; i < 256; ++i) {
+        table[i] = (uint8_t)(167 * i + 13);
+    }
+    for (c = 0; c < (int)(sizeof counts / sizeof counts[0]); ++c) {
+        for (same = 0; same < 2; ++same) {
+            n = counts[c];
+            for (i = 0; i < 270; ++i) {
+                x[i] = (uint8_t)(255 - i);
+                y[i] = 77;
+            }
+            f32x4_bytes_by_table((same ? x : y) + 270 - n, x + 270 - n, n, table);
+            for (i = 0; i < 270; ++i) {
+                const int wanted = table[(uint8_t)(255 - i)];
+                expect_int("bytes_by_table", 4, i, (same ? x : y)[i],
+                           i >= 270 - n ? wanted : same ? (uint8_t)(255 - i) : 77);
+            }
+        }
+    }
+    release_guarded();
+}
+#endif
+
 #ifdef CANNERY_HAS_F32X8
 static void check_shuffles_8(void)
 {
@@ -465,6 +494,9 @@ int main(void)
 #ifdef CANNERY_HAS_LANE_DOT
     check_lane_dots();
 #endif
+#endif
+#ifdef CANNERY_HAS_BYTE_TABLE
+    check_byte_table();
 #endif
 #ifdef CANNERY_HAS_F32X8
     check_8_all();

@@ -663,6 +663,46 @@ CANNERY_LANE_GROUPS(3, vget_high_s16, 2)
 #undef CANNERY_LOW_TWO
 #undef CANNERY_TWO
 
+/* ---- byte_table --------------------------------------------------------- */
+
+#if defined(__aarch64__)
+#define CANNERY_HAS_BYTE_TABLE 1
+/* A quarter of a table. */
+CANNERY_INLINE uint8x16x4_t cannery_load_64_bytes(const uint8_t *p)
+{
+#if defined(__clang__) || __GNUC__ >= 10
+    return vld1q_u8_x4(p); /* what gcc keeps in registers */
+#else
+    const uint8x16x4_t quarter = { { vld1q_u8(p), vld1q_u8(p + 16), vld1q_u8(p + 32), vld1q_u8(p + 48) } };
+    return quarter;
+#endif
+}
+
+/* The table lies in 16 registers. An instruction looks up 64 bytes of it: of places beyond them, `tbl`
+ * makes zeros, and `tbx` what was there before. */
+CANNERY_INLINE void f32x4_bytes_by_table(void *y, const void *x, ptrdiff_t n, const void *table)
+{
+    const uint8_t *const t = (const uint8_t *)table, *from = (const uint8_t *)x;
+    uint8_t *to = (uint8_t *)y;
+    const uint8x16x4_t first = cannery_load_64_bytes(t), second = cannery_load_64_bytes(t + 64);
+    const uint8x16x4_t third = cannery_load_64_bytes(t + 128), last = cannery_load_64_bytes(t + 192);
+    const uint8x16_t size = vdupq_n_u8(64);
+    for (; n >= 16; n -= 16, from += 16, to += 16) {
+        uint8x16_t k = vld1q_u8(from);
+        uint8x16_t found = vqtbl4q_u8(first, k);
+        k = vsubq_u8(k, size);
+        found = vqtbx4q_u8(found, second, k);
+        k = vsubq_u8(k, size);
+        found = vqtbx4q_u8(found, third, k);
+        k = vsubq_u8(k, size);
+        vst1q_u8(to, vqtbx4q_u8(found, last, k));
+    }
+    for (; n > 0; --n) {
+        *to++ = t[*from++];
+    }
+}
+#endif
+
 #define CANNERY_LANES 4
 #include "vec_base.h"
 #undef CANNERY_LANES

@@ -114,6 +114,8 @@
  *   i32x4_dot_lane0 .. 3(a, b, acc)   like I_dot with group k of such an a in all lanes;
  *                           i32x4_dot4_lane0 ..., i32x4_dot4w_lane0 ... likewise. These and
  *                           load4 only if CANNERY_HAS_LANE_DOT
+ *   f32x4_bytes_by_table(y, x, n, table)   y[i] = table[x[i]] for i < n, unsigned bytes from 256;
+ *                           y may be x; only if CANNERY_HAS_BYTE_TABLE
  * Eight and sixteen lanes
  *   f32x8_lo, f32x8_hi -> f32x4; f32x8_join(lo, hi); f32x16 likewise of f32x8; i32x8_lo ...
  *   f32x8_broadcast4(p), f32x16_broadcast4(p)     v[i] = p[i % 4]
@@ -124,7 +126,7 @@
  *   f32x8_transpose8(r)     r[0..7], rows become columns, in place
  *
  * Capabilities: CANNERY_HAS_FMA (fma rounds once), CANNERY_HAS_LANE_FMA,
- * CANNERY_HAS_MASKS (load_n and store_n cost one instruction).
+ * CANNERY_HAS_MASKS (load_n and store_n cost one instruction), CANNERY_HAS_BYTE_TABLE.
  *
  * Subnormals: ARMv7 NEON arithmetic flushes them to zero; all else keeps them.
  * Needs float evaluation in float: on 32-bit x86 compile with -mfpmath=sse.

@@ -79,6 +79,20 @@ def streamed(job: Job, statements: Statements) -> str:
 
     Parameters x, x1, y are called xr, x1r, yr in the statements.
     """
+
+    def lines(count: int) -> list[str]:
+        found = list[str]()
+        for v, times in vector_runs(count, job.isa):
+            at = f"{offset(v.start)} + i * {v.lanes}" if times > 1 else offset(v.start)
+            found.append(f"for (int i = 0; i < {times}; ++i) {{" if times > 1 else "{")
+            found += [*statements(v, at), "}"]
+        return found
+
+    return by_runs(job, lines)
+
+
+def by_runs(job: Job, statements: Callable[[int], list[str]]) -> str:
+    """The same, where the statements are for this many elements in a row from xr, x1r, yr on."""
     type_, layouts = job.type(job.step.output), (*job.inputs, job.output)
     strides = [axis_strides(type_, layout) for layout in layouts]
     loops = merge_loops([Loop(d, tuple(s[k] for s in strides)) for k, d in enumerate(type_.shape)])
@@ -89,11 +103,7 @@ def streamed(job: Job, statements: Statements) -> str:
         const = "const " if k < len(job.inputs) else ""
         pointer = nested_pointer(name, layout.origin, outer, k)
         lines.append(f"{const}{layout.dtype.c_name} *{name}r = {pointer};")
-    for v, times in vector_runs(count, job.isa):
-        at = f"{offset(v.start)} + i * {v.lanes}" if times > 1 else offset(v.start)
-        lines.append(f"for (int i = 0; i < {times}; ++i) {{" if times > 1 else "{")
-        lines += [*statements(v, at), "}"]
-    lines += ["}"] * len(outer)
+    lines += [*statements(count), *["}"] * len(outer)]
     body = "\n".join(f"    {line}" for line in lines)
     return f"{describe(job)}\n{signature(job)}\n{{\n{body}\n}}\n"
 
