@@ -385,4 +385,18 @@ CHANGES: tuple[Change, ...] = (
         "sound = x in (DType.FLOAT32, DType.INT32)",
         ("tests/ops/test_infer.py",),
     ),
+    Change(
+        "halves of sums in fixed point go up on both sides of 0",
+        "runtime/include/cannery/vec_fixed.h",
+        "return (a + (a >> 31) + h) >> r;",
+        "return (a + h) >> r;",
+        (kernels("quantized.*", "generic"),),
+    ),
+    Change(
+        "doubles become products of 64 bits whatever they give",
+        f"{_OPS}/quantized/fixed_finish.py",
+        "if not np.array_equal(np.clip(found.value(sums), low, high), wanted):",
+        "if False:",
+        ("tests/ops/test_fixed_finish.py",),
+    ),
 )

@@ -6,6 +6,7 @@
 #define _DEFAULT_SOURCE /* mmap's MAP_ANONYMOUS */
 
 #include VEC_HEADER
+#include "cannery/vec_fixed.h"
 
 #include <float.h>
 #include <math.h>
@@ -44,6 +45,18 @@ static void expect_int(const char *word, int lanes, int lane, int32_t got, int32
         printf("x%d %s, lane %d: got %ld, expected %ld\n", lanes, word, lane, (long)got,
                (long)expected);
     }
+}
+
+static int32_t held(int32_t k, int32_t low, int32_t high)
+{
+    return k < low ? low : k > high ? high : k;
+}
+
+/* Halves away from zero, without libm's round. */
+static double round_away(double v)
+{
+    const double size = floor(fabs(v)), rest = fabs(v) - size;
+    return (v < 0.0 ? -1.0 : 1.0) * (rest < 0.5 ? size : size + 1.0);
 }
 
 static void expect_reciprocal(int lanes, float x, float got)

@@ -523,8 +523,67 @@ static void CHECKS(products)(void)
     EXPECT(load_s16, F(load_s16)(w), (float)w[i]);
 }
 
+/* vec_fixed.h: sums of all sizes, times factors, and narrowed. */
+static void CHECKS(fixed)(void)
+{
+    static const int32_t sums[] = {0, 1, -1, 2, -3, 5, -8, 255, -256, 1 << 20, -(1 << 20) - 1,
+                                   0x3fffffff, -0x3fffffff, 12345678, -7654321};
+    static const int32_t factors[] = {0, 1 << 30, (1 << 30) + 1, 0x7fffffff, 0x55555555};
+    int32_t a[LANES], b[LANES], h[LANES], r[LANES], shifts[LANES];
+    int64_t bits[LANES];
+    double reals[LANES];
+    uint8_t u[LANES + 1];
+    int8_t s[LANES + 1];
+    int16_t w[LANES + 1];
+    int j, n, round;
+    for (round = 0; round < 300; ++round) {
+        for (j = 0; j < LANES; ++j) {
+            a[j] = sums[(round + 2 * j) % 15];
+            b[j] = factors[(round / 15 + j) % 5];
+            shifts[j] = (round + j) % 31;
+            r[j] = 1 + shifts[j];
+            h[j] = 1 << (shifts[j] < 29 ? shifts[j] : 29);
+            reals[j] = (round % 7 - 3) * 0.1 / (1 + (round + j) % 9);
+            reals[j] = round % 5 ? reals[j] : round % 2 ? 0.5 : 0.25;
+            memcpy(&bits[j], &reals[j], sizeof bits[j]);
+        }
+        EXPECT_INT(high, I(high)(I(load)(a), I(load)(b)),
+                   (int32_t)(((int64_t)a[i] * b[i] + (1 << 30)) >> 31));
+        EXPECT_INT(shifted, I(shifted)(I(load)(a), I(load)(h), I(load)(r)),
+                   (int32_t)(((int64_t)a[i] + h[i] - (a[i] < 0)) >> r[i]));
+        EXPECT_INT(times_double, I(times_double)(I(load)(a), bits),
+                   (int32_t)round_away((double)a[i] * reals[i]));
+    }
+    for (round = 0; round < 15; ++round) {
+        const int32_t k = sums[round];
+        for (n = 0; n <= LANES; ++n) {
+            memset(u, 99, sizeof u);
+            memset(s, 99, sizeof s);
+            memset(w, 99, sizeof w);
+            I(store_u8_n)(u, I(set1)(k), n);
+            I(store_i8_n)(s, I(set1)(k), n);
+            I(store_s16_n)(w, I(set1)(k), n);
+            for (j = 0; j <= LANES; ++j) {
+                expect_int("i32 store_u8_n", LANES, j, u[j], j < n ? held(k, 0, 255) : 99);
+                expect_int("i32 store_i8_n", LANES, j, s[j], j < n ? held(k, -128, 127) : 99);
+                expect_int("i32 store_s16_n", LANES, j, w[j],
+                           j < n ? held(k, -32768, 32767) : 0x6363);
+            }
+        }
+        I(store_u8)(u, I(set1)(k));
+        I(store_i8)(s, I(set1)(k));
+        I(store_s16)(w, I(set1)(k));
+        for (j = 0; j < LANES; ++j) {
+            expect_int("i32 store_u8", LANES, j, u[j], held(k, 0, 255));
+            expect_int("i32 store_i8", LANES, j, s[j], held(k, -128, 127));
+            expect_int("i32 store_s16", LANES, j, w[j], held(k, -32768, 32767));
+        }
+    }
+}
+
 static void CHECKS(all)(void)
 {
+    CHECKS(fixed)();
     CHECKS(pairs)();
     CHECKS(words)();
     CHECKS(products)();

@@ -141,6 +141,8 @@ def headers(source: Source) -> list[str]:
         found |= {h.name for h in runtime_folder().glob("vec_math*.h")}
     if source.needs_table:
         found.add("vec_table.h")
+    if source.needs_fixed:
+        found |= {"scalar_math.h", "vec_fixed.h"}
     if source.parallel:
         found |= {*PARALLEL_HEADERS}
     found |= {*(TRACE_HEADERS if source.trace else ()), *(DUMP_HEADERS if source.dump else ())}

@@ -293,6 +293,10 @@ class Source:
         return any(kernel.needs_table for kernel in self._kernels)
 
     @property
+    def needs_fixed(self) -> bool:
+        return any(kernel.needs_fixed for kernel in self._kernels)
+
+    @property
     def scalar_math(self) -> bool:
         return any(kernel.scalar_math for kernel in self._kernels)
 

@@ -229,6 +229,7 @@ class Harness:
             bands=self.bands,
             needs_math=any(c.kernel.needs_math for c in candidates),
             needs_table=any(c.kernel.needs_table for c in candidates),
+            needs_fixed=any(c.kernel.needs_fixed for c in candidates),
             scalar_math=any(c.kernel.scalar_math for c in candidates),
             format_array=format_array,
         )

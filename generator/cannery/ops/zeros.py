@@ -62,6 +62,8 @@ def _may_be_negative(graph: Graph, node: Node, negative: set[str]) -> bool:
     if isinstance(node.op, DequantizeLinear):
         return not _is_positive(graph, node.inputs[1])
     if isinstance(node.op, QuantizedProduct):
+        if node.op.held is not None:
+            return False
         _, _, scale, _, gain = (*node.inputs, "", "", "")[:5]
         return not (_is_positive(graph, scale) and (not gain or _is_positive(graph, gain)))
     if isinstance(node.op, QuantizedOp):

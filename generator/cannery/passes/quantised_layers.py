@@ -24,17 +24,18 @@ from cannery.ir.tensor import DType
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Clip, LeakyRelu, Mul, Relu, Sub
 from cannery.ops.fixed_point.dynamic import DynamicWhole
-from cannery.ops.fixed_point.pointwise import FixedQuantize
+from cannery.ops.fixed_point.pointwise import FixedQuantize, FixedRescale
+from cannery.ops.fixed_point.wide import DoubleRescale
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Cast, Pad, Reshape, Transpose
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, Requantize
 from cannery.ops.quantize.products import ConvInteger, MatMulInteger
-from cannery.ops.quantized.arithmetic import F32, Activation, f32
+from cannery.ops.quantized.arithmetic import F32, STORED, Activation, f32
 from cannery.ops.quantized.average_pool import QuantizedAveragePool
 from cannery.ops.quantized.elementwise import Scaled
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.passes.quantised_values import EXACT
-from cannery.quantization.products import Product, Result, append, made_of
+from cannery.quantization.products import FixedResult, Product, Result, append, made_of
 from cannery.quantization.stored import (
     integer_bias,
     known,
@@ -231,11 +232,36 @@ def _integer_product(rewriter: Rewriter, node: Node) -> bool:
             start = bias.reshape(-1).astype(np.int64)
             tail, value = [reader], reader.output
             reader = rewriter.single_reader(value)
-    result = _requantised(rewriter, reader) if reader is not None else None
-    if result is not None and reader is not None:
-        tail.append(reader)
+    result = _after_sums(rewriter, reader) if reader is not None else None
     product = Product(node, x, int(zero_x.item()), wide, start, result)
+    if result is not None and reader is not None:
+        if _replaced(rewriter, product, (*tail, reader)):
+            return True
+        product = replace(product, result=None)
     return _replaced(rewriter, product, tuple(tail))
+
+
+def _after_sums(rewriter: Rewriter, node: Node) -> Result | FixedResult | None:
+    """What a node makes of sums, if everything is known."""
+    if isinstance(node.op, Requantize):
+        return _requantised(rewriter, node)
+    return _in_fixed_point(rewriter, node)
+
+
+def _in_fixed_point(rewriter: Rewriter, node: Node) -> FixedResult | None:
+    """What a FixedRescale or DoubleRescale makes of sums, which are its first input."""
+    op = node.op
+    if not isinstance(op, FixedRescale | DoubleRescale) or op.dtype not in STORED:
+        return None
+    channels = rewriter.types[node.output].shape[-1]
+    arrays = [known(rewriter, i) for i in node.inputs[1:]]
+    if any(a is None or not (a.size == 1 or a.shape == (channels,)) for a in arrays):
+        return None
+    each = (a.reshape(-1) for a in arrays if a is not None)
+    factor, *more = (np.broadcast_to(a, (channels,)).copy() for a in each)
+    shift = -more[0].astype(np.int32) if more else None
+    held = op.minimum, op.maximum
+    return FixedResult(factor, shift, op.dtype, op.zero, held)
 
 
 def _by_computed_zero(rewriter: Rewriter, node: Node, w: NDArray[np.int64]) -> bool:
@@ -260,8 +286,6 @@ def _by_computed_zero(rewriter: Rewriter, node: Node, w: NDArray[np.int64]) -> b
 
 def _requantised(rewriter: Rewriter, node: Node) -> Result | None:
     """What a Requantize makes of sums, if everything is known."""
-    if not isinstance(node.op, Requantize):
-        return None
     channels = rewriter.types[node.output].shape[-1]
     a, b, c, zero = (known(rewriter, i) for i in node.inputs[1:])
     if a is None or b is None or c is None or zero is None or not zero.size == c.size == 1:

@@ -27,6 +27,9 @@ from cannery.ops.quantized.arithmetic import (
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
 
+#: Sums and results in fixed point are smaller.
+LARGEST_FIXED = 2**30
+
 #: Axes of the convolutions that have kernels.
 _AXES = 2
 
@@ -42,6 +45,35 @@ class Result:
 
 
 @dataclass(frozen=True)
+class FixedResult:
+    """What follows sums in fixed point: see `QuantizedProduct`. factor[N] and shift[N]? as there;
+    type, zero point and bounds.
+    """
+
+    factor: Array
+    shift: NDArray[np.int32] | None
+    dtype: DType
+    zero: int
+    held: tuple[int, int]
+
+    @property
+    def target(self) -> tuple[DType, int]:
+        """The type and the zero point."""
+        return self.dtype, self.zero
+
+    def why_not(self, largest: NDArray[np.int64]) -> str:
+        """Why no kernel computes it for sums within +-largest[N]; empty if one does."""
+        if self.shift is None:
+            results = np.abs(self.factor.view(np.float64)) * largest
+            return "" if (results < LARGEST_FIXED).all() else "results are too large"
+        if (self.shift < 1).any():
+            return "factors of 1/2 or more"
+        half = (np.int64(1) << (self.shift.astype(np.int64) - 1)) * (1 + 2 * abs(self.zero))
+        fits = (largest < LARGEST_FIXED).all() and (half + largest < LARGEST_SUM).all()
+        return "" if fits else "sums are too large"
+
+
+@dataclass(frozen=True)
 class Product:
     """A node's product: integers `x` with their zero point, weights w[..., N], and the initial
     sums.
@@ -54,7 +86,7 @@ class Product:
     zero: int
     w: NDArray[np.int64]
     start: NDArray[np.int64]
-    result: Result | None
+    result: Result | FixedResult | None
 
 
 def made_of(rewriter: Rewriter, product: Product, output: str) -> list[Node]:
@@ -72,6 +104,8 @@ def made_of(rewriter: Rewriter, product: Product, output: str) -> list[Node]:
     largest = spread + np.maximum(np.abs(start), np.abs(product.start))
     in_floats = _groups(product) > 1 and x.dtype is not DType.INT16
     if largest.max() > (EXACT_SUM if in_floats else LARGEST_SUM):
+        return []
+    if isinstance(product.result, FixedResult) and product.result.why_not(largest):
         return []
     return _nodes(rewriter, product, w, start, output)
 
@@ -126,9 +160,12 @@ def _nodes(
         op = replace(op, pads=((0, 0),) * len(pads))
     inputs = [x, rewriter.constant(f"{name}/{dtype.value}", w.astype(dtype.numpy))]
     result = product.result
+    floats = result if isinstance(result, Result) else None
+    fixed = result if isinstance(result, FixedResult) else None
     following: tuple[tuple[str, Array | None], ...] = (
-        ("scale", result.scale if result else None), ("bias", result.bias if result else None),
+        ("scale", floats.scale if floats else None), ("bias", floats.bias if floats else None),
         ("gain", None), ("start", start.astype(np.int32) if start.any() else None),
+        ("factor", fixed.factor if fixed else None), ("shift", fixed.shift if fixed else None),
     )  # fmt: skip
     for label, array in following:
         inputs.append("" if array is None else rewriter.constant(f"{name}/{label}", array))
@@ -142,7 +179,9 @@ def _operator(product: Product) -> tuple[QuantizedProduct, tuple[tuple[int, int]
     """The operator, and the padding that it does."""
     result, op = product.result, product.node.op
     common: dict[str, Any] = {"dtype": DType.INT32}
-    if result is not None:
+    if isinstance(result, FixedResult):
+        common = {"dtype": result.dtype, "zero": result.zero, "held": result.held}
+    elif result is not None:
         dtype, zero = result.target or (DType.INT16, None)
         common = {"activation": result.activation, "dtype": dtype, "zero": zero}
     if isinstance(op, Conv | ConvInteger):

@@ -44,13 +44,15 @@ MATH = "math"
 class ConstArray:
     """A constant that a kernel reads: weights in packed order, masks, tables.
 
-    `is_table`: it is a table of an activation, for the words of vec_table.h.
+    `is_table`: it is a table of an activation, for the words of vec_table.h; `is_fixed`: it is for
+    those of vec_fixed.h.
     """
 
     name: str
     values: NDArray[np.generic]
     comment: str = ""
     is_table: bool = False
+    is_fixed: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,9 @@ class Kernel:
     the inputs, the outputs, `float *scratch` if `scratch_bytes`, and `int y0, int y1` if `band`: a
     band function computes output rows y0 <= y < y1 of one image, y0 a multiple of `band`. It
     computes one image, or, if `whole`, all images of the batch in one call. `needs_math`,
-    `scalar_math` and `needs_table` say that it includes vec_math.h, scalar_math.h and vec_table.h.
-    The last one follows from its constants, and stays if these move elsewhere; then `moved_bytes`
-    are the bytes of the moved constants.
+    `scalar_math`, `needs_table` and `needs_fixed` say that it includes vec_math.h, scalar_math.h,
+    vec_table.h and vec_fixed.h. The last two follow from its constants, and stay if these move
+    elsewhere; then `moved_bytes` are the bytes of the moved constants.
 
     `units`, only if the job asks for a cut: the last parameters are `int first_unit, int end_unit`,
     and the kernel computes those of its `units` parts (blocks of channels, directions).
@@ -86,6 +88,7 @@ class Kernel:
     scalar_math: bool = False
     stops: bool = False
     needs_table: bool = False
+    needs_fixed: bool = False
     moved_bytes: int = 0
     turns: bool = False
 
@@ -97,6 +100,8 @@ class Kernel:
     def __post_init__(self) -> None:
         if any(constant.is_table for constant in self.constants):
             object.__setattr__(self, "needs_table", True)
+        if any(constant.is_fixed for constant in self.constants):
+            object.__setattr__(self, "needs_fixed", True)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.arithmetic import BYTES
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.depthwise import QuantizedDepthwise, pixel_choices
-from cannery.ops.quantized.finish import Finish, make_finish
+from cannery.ops.quantized.finish import AnyFinish, make_finish
 from cannery.ops.quantized.geometry import sizes
 from cannery.ops.quantized.matmul_n import FINISH
 from cannery.ops.shared.axes import balanced
@@ -105,7 +105,7 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
         return Kernel(f"{head}\n{{\n{body}\n}}\n", (weights, *finish.constants), band=1)
 
 
-def _tile(job: Job, s: ConvShape, finish: Finish, v: Vec, px: int) -> list[str]:
+def _tile(job: Job, s: ConvShape, finish: AnyFinish, v: Vec, px: int) -> list[str]:
     """Statements of `px` pixels of one vector of channels."""
     t, x, y, pitch = v.t, job.inputs[0], job.output, s.oc + CHANNEL_PADDING
     begin = f"{t}_zero()"

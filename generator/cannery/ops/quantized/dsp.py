@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cannery.ir.tensor import DType
 from cannery.ops.quantized.arithmetic import BYTES, LARGEST_SUM, largest_sums
-from cannery.ops.quantized.finish import Finish, make_finish
+from cannery.ops.quantized.finish import AnyFinish, make_finish
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.quantized.ways import value_range
 from cannery.schedule.schedule import ConstArray, Estimate, Job
@@ -130,7 +130,7 @@ def _may_join(job: Job, w: NDArray[Any]) -> bool:
     op, anchor = job.step.anchor.op, job.step.anchor
     assert isinstance(op, QuantizedProduct)
     low, high = value_range(job.graph, anchor.inputs[0])
-    if op.is_sum or low < -127 or high > 127 or w.min(initial=0) < -127:
+    if op.is_sum or op.held is not None or low < -127 or high > 127 or w.min(initial=0) < -127:
         return False
     scale, _, _, start = (*anchor.inputs[2:], "", "", "", "")[:4]
     sums = largest_sums(w, 127)
@@ -140,7 +140,7 @@ def _may_join(job: Job, w: NDArray[Any]) -> bool:
     return bool(sums.max(initial=0) * JOINED <= LARGEST_SUM and least >= LEAST_SCALE)
 
 
-def tile_finish(job: Job, op: QuantizedProduct, w: NDArray[Any], tiles: Tiles) -> Finish:
+def tile_finish(job: Job, op: QuantizedProduct, w: NDArray[Any], tiles: Tiles) -> AnyFinish:
     """What follows the sums of these tiles."""
     start = np.zeros(w.shape[-1], np.int64)
     return make_finish(job, op, w, start, JOINED if tiles.joined else 1)

@@ -18,6 +18,7 @@ from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Clip, Relu
 from cannery.ops.quantize.stream import LARGEST_PUT, put, saturate
 from cannery.ops.quantized.arithmetic import F32, STORED, largest_of, largest_sums
+from cannery.ops.quantized.fixed_finish import FixedFinish, by_vector, make_fixed_finish
 from cannery.ops.quantized.groups import Groups
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.quantized.scale import bounded
@@ -107,11 +108,7 @@ class Finish:
         are in registers, and neighbouring vectors are narrowed together.
         """
         if not kept or self.op.is_sum:
-            found = list[str]()
-            for m, (n, v) in product(range(rows), enumerate(block.vecs)):
-                at = f"{pointer}{offset(m * pitch + v.start)}"
-                found += ["{", *self.lines(v, f"a{m}_{n}", channel, at), "}"]
-            return found
+            return by_vector(self.lines, block, rows, channel, pointer, pitch)
         found = ["{"]
         for (n, v), name in product(enumerate(block.vecs), self._factors):
             found.append(f"{v.t} {name}{n} = {self._factor(name, v, channel)};")
@@ -186,33 +183,40 @@ def _store_sums(v: Vec, acc: str, pointer: str) -> list[str]:
     ]  # fmt: skip
 
 
+#: What renders the end of a kernel.
+AnyFinish = Finish | FixedFinish
+
+
 def make_finish(
     job: Job, op: QuantizedProduct, w: NDArray[Any], start: NDArray[np.int64], factor: int = 1
-) -> Finish:
-    """From the inputs after x and w[K,N]: scale?, bias?, gain?, start?; `start` is added to
-    that. Sums are `factor` times as large, a power of two.
+) -> AnyFinish:
+    """From the inputs after x and w[K,N]; `start` is added to the one of that name. Sums are
+    `factor` times as large, a power of two.
     """
     x = job.type(job.step.anchor.inputs[0]).dtype
     scale, bias, gain, given = (*job.step.anchor.inputs[2:], "", "", "", "")[:4]
-    table = make_table(op.activation) if op.by_table else None
-    constants = [
-        _padded(job, job.constant(value) / np.float32(by), what)
-        for value, what, by in ((scale, "scale", factor), (bias, "bias", 1))
-        if value
-    ]
-    if table:
-        constants.append(table_array(f"{job.symbol}_table", table))
     first = job.graph.constants[given].astype(np.int64) if given else np.zeros_like(start)
     start = start + first
     # Code for other weights, too, has whatever any of them may need.
     vary = job.graph.weights_vary
     starts = bool(start.any()) or (vary and job.graph.quantization is None)
-    if starts:
-        constants.append(_padded(job, (start * factor).astype(np.int32), "start"))
+    initial = (_padded(job, (start * factor).astype(np.int32), "start"),) if starts else ()
+    largest = np.abs(first) + largest_sums(w, largest_of(x))
+    if op.held is not None:
+        return make_fixed_finish(job, op, initial, largest)
+    constants = [
+        _padded(job, job.constant(value) / np.float32(by), what)
+        for value, what, by in ((scale, "scale", factor), (bias, "bias", 1))
+        if value
+    ]
+    table = make_table(op.activation) if op.by_table else None
+    if table:
+        constants.append(table_array(f"{job.symbol}_table", table))
+    constants += initial
     return Finish(
         op, job.symbol, bool(bias), table, float(job.constant(gain)) if gain else None,
         f"{job.symbol}_start" if starts else "", not op.is_sum and not vary and _is_small(
-            op, np.abs(first) + largest_sums(w, largest_of(x)), job.constant(scale),
+            op, largest, job.constant(scale),
             job.constant(bias) if bias else np.zeros(1, np.float32),
         ), tuple(constants),
     )  # fmt: skip

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from cannery.ir.numeric import Numeric
-from cannery.ir.registry import RefArray, register
+from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape, require_type
+from cannery.ops.fixed_point.arithmetic import away, rescaled
 from cannery.ops.quantize.linear import quantised as saturated
 from cannery.ops.quantized.arithmetic import (
     F32,
@@ -22,6 +24,18 @@ from cannery.ops.quantized.arithmetic import (
     quantised,
 )
 from cannery.ops.quantized.table import make_table
+
+T = TypeVar("T")
+
+#: How many inputs may follow x and w.
+_FOLLOWING = 6
+
+
+def parts(op: Op, inputs: tuple[T | None, ...]) -> tuple[T, T, tuple[T | None, ...]]:
+    """x, w, and what follows them: scale, bias, gain, start, factor, shift, None if absent."""
+    taken: tuple[tuple[T, ...], tuple[T | None, ...]] = operands(op, inputs, 2, _FOLLOWING)
+    (x, w), following = taken
+    return x, w, following
 
 
 @dataclass(frozen=True)
@@ -37,6 +51,14 @@ class QuantizedProduct(QuantizedOp):
     or a `zero` point: saturate(round(y) + zero), as ONNX has it; or, if `dtype` is int32 and there
     is no scale, the sum. For integer results, scale, bias and gain include the factor to those
     integers.
+
+    With bounds `held`, it is in fixed point, without scale, bias, gain and activation:
+
+        y = clamp(sum * factor[N] + zero, held)
+
+    Factors are int32 multipliers with shift[N], the bits by which they go to the right, at least
+    one (`fixed_point.arithmetic`); or, without a shift, the bits of float64 as int64: then products
+    are rounded once, halves away from zero. No sum times its factor exceeds 2^30.
     """
 
     activation: Activation = ()
@@ -44,6 +66,7 @@ class QuantizedProduct(QuantizedOp):
     bound: int = 0
     dtype: DType = DType.INT16
     zero: int | None = None
+    held: tuple[int, int] | None = None
 
     @property
     def is_sum(self) -> bool:
@@ -60,11 +83,11 @@ class QuantizedProduct(QuantizedOp):
         """The type of an output of this shape."""
         return TensorType(shape, self.result_dtype)
 
-    def check(
-        self, x: TensorType, w: TensorType, scale: TensorType | None, bias: TensorType | None,
-        gain: TensorType | None, start: TensorType | None,
-    ) -> None:  # fmt: skip
-        """Raises ModelError or UnsupportedError if types or attributes do not fit together."""
+    def check(self, x: TensorType, w: TensorType, following: tuple[TensorType | None, ...]) -> None:
+        """Raises ModelError or UnsupportedError if types or attributes, or the inputs that follow
+        x and w, do not fit together.
+        """
+        scale, bias, gain, start, factor, shift = following
         of_x = DType.INT8 if x.dtype is DType.UINT8 else x.dtype
         known = x.dtype in (*NARROW, DType.UINT8) and w.dtype is of_x
         require_type(known, self, f"{x} times {w}")
@@ -77,7 +100,26 @@ class QuantizedProduct(QuantizedOp):
         known = not self.by_table or make_table(self.activation) is not None
         require(known, self, f"no table of {self.activation}")
         require(start is None or start.dtype is DType.INT32, self, f"sums that begin with {start}")
-        self._check_result(scale, bias, gain)
+        if self.held is not None:
+            self._check_fixed(channels, factor, shift, any((scale, bias, gain, self.activation)))
+        else:
+            require(factor is None is shift, self, "factors without bounds")
+            self._check_result(scale, bias, gain)
+
+    def _check_fixed(
+        self, channels: tuple[int, ...], factor: TensorType | None, shift: TensorType | None,
+        more: bool,
+    ) -> None:  # fmt: skip
+        assert self.held is not None
+        require(not more and not self.bound, self, "fixed point and floats")
+        require(factor is not None and self.zero is not None, self, "no factor or no zero point")
+        require_type(self.dtype in STORED, self, f"to {self.dtype.value}")
+        types = ((factor, DType.INT64 if shift is None else DType.INT32), (shift, DType.INT32))
+        for type_, dtype in types:
+            require_shape(self, "factor", type_, channels)
+            require(type_ is None or type_.dtype is dtype, self, f"a factor of {type_}")
+        info, (low, high) = np.iinfo(self.dtype.value), self.held
+        require(info.min <= low <= high <= info.max, self, f"bounds of {self.held}")
 
     def _check_result(
         self, scale: TensorType | None, bias: TensorType | None, gain: TensorType | None
@@ -94,13 +136,14 @@ class QuantizedProduct(QuantizedOp):
             info = np.iinfo(self.dtype.value)
             require(info.min <= self.zero <= info.max, self, f"a zero point of {self.zero}")
 
-    def finish(
-        self, sums: Numeric, scale: RefArray | None, bias: RefArray | None,
-        gain: RefArray | None, start: RefArray | None,
-    ) -> RefArray:  # fmt: skip
-        """The results from the products' sums[..., N]."""
+    def finish(self, sums: Numeric, following: tuple[RefArray | None, ...]) -> RefArray:
+        """The results from the products' sums[..., N], and the inputs that follow x and w."""
+        scale, bias, gain, start, factor, shift = following
         if start is not None:
             sums = sums + start
+        if self.held is not None:
+            assert factor is not None
+            return self._fixed(sums, factor, shift)
         if scale is None:
             return np.asarray(sums.astype(np.int32))
         y: F32 = f32(f32(sums) * f32(scale))
@@ -119,29 +162,37 @@ class QuantizedProduct(QuantizedOp):
             return saturated(y, np.asarray(self.zero, self.dtype.numpy))
         return quantised(y, self.bound, self.dtype) if self.bound else y
 
+    def _fixed(self, sums: Numeric, factor: RefArray, shift: RefArray | None) -> RefArray:
+        assert self.held is not None
+        if shift is None:
+            whole = np.asarray(away(sums * factor.astype(np.int64).view(np.float64)), np.int64)
+        else:
+            whole = rescaled(sums, factor.astype(np.int64), -shift.astype(np.int64))
+        return np.asarray(np.clip(whole + (self.zero or 0), *self.held).astype(self.dtype.numpy))
+
 
 @register
 @dataclass(frozen=True)
 class QuantizedMatMul(QuantizedProduct):
-    """x[...,M,K] w[K,N] scale[N]? bias[N]? gain? start[N]? -> y[...,M,N].
+    """x[...,M,K] w[K,N] scale[N]? bias[N]? gain? start[N]? factor[N]? shift[N]? -> y[...,M,N].
 
     See `QuantizedProduct`.
     """
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The type of y."""
-        (x, w), (scale, bias, gain, start) = operands(self, inputs, 2, 4)
-        self.check(x, w, scale, bias, gain, start)
+        x, w, following = parts(self, inputs)
+        self.check(x, w, following)
         fits = x.rank >= 2 and w.rank == 2 and x.shape[-1] == w.shape[0]
         require(fits, self, f"{x} times {w}")
         return (self.result((*x.shape[:-1], w.shape[1])),)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Sums in int64."""
-        (x, w), (scale, bias, gain, start) = operands(self, inputs, 2, 4)
-        return (self.finish(integer_product(x, w), scale, bias, gain, start),)
+        x, w, following = parts(self, inputs)
+        return (self.finish(integer_product(x, w), following),)
 
     def macs(self, inputs: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> int:
         """One per output element and k."""
-        (x, _), _ = operands(self, inputs, 2, 4)
+        x, _, _ = parts(self, inputs)
         return int(outputs[0].elements * x.shape[-1])

@@ -88,6 +88,8 @@ def value_range(graph: Graph, value: str) -> tuple[int, int]:
     if isinstance(node.op, Pad) and node.op.mode == "constant":
         low, high = value_range(graph, node.inputs[0])
         return min(low, int(node.op.value)), max(high, int(node.op.value))
+    if isinstance(node.op, QuantizedProduct) and node.op.held is not None:
+        return node.op.held
     bound = int(getattr(node.op, "bound", 0))
     if not bound:
         return int(info.min), int(info.max)
