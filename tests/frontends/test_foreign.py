@@ -95,7 +95,11 @@ FILES = {
     "m.onnx.gz": (b"\x1f\x8b\x08\0", "unpack it"),
     "m.tar": (b"m.onnx".ljust(257, b"\0") + b"ustar", "unpack it"),
     "m.param": (b"7767517\n75 83\n", "ncnn"),
-    "trees.txt": (b"tree\nversion=v4\n", "convert_lightgbm"),
+    "trees.txt": (b"tree\nversion=v4\n", 'lightgbm.Booster(model_file="FILE")'),
+    "trees.json": (b'{"learner":{"attributes":{}', 'xgboost.Booster(model_file="FILE")'),
+    "trees.ubj": (b"{L\0\0\0\0\0\0\0\x07learner{L\0", 'xgboost.Booster(model_file="FILE")'),
+    "trees.cbm": (b"CBM1\x10!\0\0", 'save_model("m.onnx", format="onnx")'),
+    "cat.json": (b'{\n"features_info":\n', "a model of CatBoost"),
 }
 
 

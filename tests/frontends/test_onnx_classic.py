@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cannery
 from cannery.errors import ModelError, UnsupportedError
 from cannery.ir.evaluate import evaluate
 from frontends.onnx_models import load, model, node
@@ -49,6 +50,18 @@ def test_features_are_scaled_and_filled_in(tmp_path: Path) -> None:
     assert np.allclose(y, np.where(X == 0.0, [7.0, 8.0, 9.0], X))
     (y,) = _run(tmp_path, _model("Binarizer", threshold=0.75))
     assert np.array_equal(y, X > 0.75)
+
+
+def test_categories_become_places(tmp_path: Path) -> None:
+    x = np.array([[4.0, -2.0, 0.5], [9.0, 7.0, np.nan], [4.9, -0.9, 1e30]])
+    (y,) = _run(tmp_path, _model("OneHotEncoder", cats_int64s=[4, 0, -2, 7], zeros=1), x)
+    places = [[0, 2, 1], [None, 3, 1], [0, 1, None]]
+    wanted = [[[float(k == place) for k in range(4)] for place in row] for row in places]
+    assert np.array_equal(y, wanted)
+    net = cannery.load(tmp_path / "model.onnx")
+    assert np.array_equal(net(x.astype(np.float32)), wanted)
+    with pytest.raises(UnsupportedError, match=r"categories that are texts.*encode texts"):
+        load(tmp_path, _model("OneHotEncoder", cats_strings=["a", "b"]))
 
 
 def test_linear_models(tmp_path: Path) -> None:

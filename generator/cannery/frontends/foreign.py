@@ -73,6 +73,23 @@ _PICKLE = Foreign(
     "scikit-learn: skl2onnx.to_onnx(model, X) in Python makes ONNX; PyTorch: " + _TORCH_TO_ONNX,
 )
 _JOBLIB = Foreign("a compressed file, such as joblib writes, which is never executed", _PICKLE.cure)
+_CONVERTED = (
+    'initial_types=[("x", FloatTensorType([None, FEATURES]))]) makes ONNX; FloatTensorType is in '
+    "onnxmltools.convert.common.data_types, and onnxmltools.utils.save_model writes the file"
+)
+_LIGHTGBM = Foreign(
+    "a model of LightGBM",
+    'in Python, onnxmltools.convert_lightgbm(lightgbm.Booster(model_file="FILE"), ' + _CONVERTED,
+)
+_XGBOOST = Foreign(
+    "a model of XGBoost",
+    'in Python, onnxmltools.convert_xgboost(xgboost.Booster(model_file="FILE"), ' + _CONVERTED,
+)
+_CATBOOST = Foreign(
+    "a model of CatBoost",
+    'in Python, model = catboost.CatBoost(), model.load_model("FILE"), with format="json" for a '
+    'text, then model.save_model("m.onnx", format="onnx")',
+)
 _ARRAYS = Foreign("arrays of NumPy, not a network", "name the model to which they belong")
 _PACKED = Foreign("a compressed file", _UNPACK)
 
@@ -86,6 +103,8 @@ _MAGIC: Sequence[tuple[int, bytes, Foreign]] = (
     )),
     (0, b"ftrt", Foreign("a TensorRT engine, for one GPU", _SOURCE)),
     (0, b"ptrt", Foreign("a TensorRT engine, for one GPU", _SOURCE)),
+    (0, b"{L\x00\x00\x00\x00\x00\x00\x00\x07learner", _XGBOOST),  # .ubj
+    (0, b"CBM1", _CATBOOST),
     (0, b"\x93NUMPY", _ARRAYS),
     (0, b"MATLAB", Foreign("a MATLAB file", "exportONNXNetwork in MATLAB makes ONNX")),
     # torch.save until 1.6: a pickled number, 0x1950a86a20f9469cfc6c, then others.
@@ -120,10 +139,9 @@ _TEXTS: Sequence[tuple[bytes, Foreign]] = (
     )),
     (rb"^c\w+(\.\w+)*\n\w+\n", _PICKLE),
     (rb"^7767517\s", Foreign("an ncnn model", _SOURCE)),
-    (rb"^tree\n|^\{.*\"learner\"", Foreign(
-        "a model of LightGBM or XGBoost",
-        "convert it to ONNX in Python, with convert_lightgbm or convert_xgboost of onnxmltools",
-    )),
+    (rb"^tree\n", _LIGHTGBM),
+    (rb"^\{.*\"learner\"", _XGBOOST),
+    (rb"^\{\s*\"(features_info|oblivious_trees)\"", _CATBOOST),
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Labels in ai.onnx.ml: numbers for numbers, and maps from labels to scores."""
+"""Labels in ai.onnx.ml: numbers for numbers or for places, and maps from labels to scores."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from cannery.frontends.onnx.operators.base import Scope, operator
 from cannery.frontends.onnx.operators.classifiers import ML, as_array
 from cannery.frontends.onnx.operators.values import Value
 from cannery.ir.graph import Array
+from cannery.ir.tensor import DType
 from cannery.ops.indexing.gather import Gather
+from cannery.ops.indexing.masks import OneHot
 from cannery.ops.indexing.position import Position
+from cannery.ops.movement.op import Cast
 
 
 @operator("ZipMap", domain=ML)
@@ -65,7 +68,36 @@ def label_encoder(scope: Scope) -> Value:
         raise ModelError(f"keys of {keys.dtype} for elements of {scope.dtype(x)}")
     if keys.dtype.kind == "f" and np.isnan(keys).any():
         raise UnsupportedError("a key that is NaN is not supported")
+    return scope.result(_value_of(scope, scope.plain(x), keys, np.concatenate([values, default])))
+
+
+def _value_of(scope: Scope, x: str, keys: Array, values: Array, label: str = "") -> str:
+    """For each element the value of the first key that it equals, else the last value."""
     keys, first = np.unique(keys, return_index=True)
-    places = scope.node(Position(), [scope.plain(x), scope.constant("keys", keys)], "places")
-    known = scope.constant("values", np.concatenate([values[first], default]))
-    return scope.result(scope.node(Gather(0), [known, places], ""))
+    places = scope.node(Position(), [x, scope.constant("keys", keys)], "places")
+    known = scope.constant("values", np.concatenate([values[first], values[-1:]]))
+    return scope.node(Gather(0), [known, places], label)
+
+
+@operator("OneHotEncoder", domain=ML)
+def one_hot_encoder(scope: Scope) -> Value:
+    """A 1 at the place of the category that an element is, in a new last axis.
+
+    Floats are truncated. What is in no category sets nothing, also where `zeros` says that this is
+    an error: generated code has no errors.
+    """
+    scope.ignore("zeros")
+    if scope.has("cats_strings"):
+        raise UnsupportedError(
+            "categories that are texts are not supported",
+            cure="encode texts as numbers before the network: train it on numbers",
+        )
+    categories = np.array(scope.integers("cats_int64s"), np.int64)
+    x = scope.plain(scope.input(0))
+    if scope.type(x).dtype is not DType.INT64:
+        x = scope.node(Cast(DType.INT64), [x], "whole")
+    places = np.append(np.arange(categories.size), -1)  # -1 sets nothing
+    place = _value_of(scope, x, categories, places, "place")
+    values = scope.constant("off_on", np.array([0, 1], np.float32))
+    op = OneHot(categories.size, scope.type(x).rank, wraps=False)
+    return scope.result(scope.node(op, [place, values]))
