@@ -7,7 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from cannery.cli import invoke
 from cannery.execution.guarantees import Guarantees, guarantees
@@ -112,6 +115,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     bounds = {line[0]: line[1:4] for line in lines if line[:1] and line[0].startswith("ball_")}
     assert bounds["ball_model.run"][0] == bounds["ball_model.run"][1]
     assert ["heap", "none"] in lines and ["recursion", "none"] in lines
+    assert "at most, by 100166, tables 3-1 and 7-1; plus" in said.out
     assert said.err == "" or "never tuned" in said.err
     assert invoke(["guarantees", str(BALL), "--target", "cortex-m4", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -127,3 +131,60 @@ def test_x86_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     need_runner(need_toolchain("sse2"), strict=True)
     assert invoke(["guarantees", str(BALL), "--target", "sse2"]) == 2
     assert "the stack of x86 code is not followed (name a micro" in capsys.readouterr().err
+
+
+def int8_ball(folder: Path) -> dict[str, Any]:
+    """Options that quantise the ball classifier with random images."""
+    rng = np.random.default_rng(0)
+    samples = folder / "samples.npz"
+    np.savez(samples, image=rng.random((8, 16, 16, 1), np.float32))
+    return {"quantize": "int8", "calibration": str(samples)}
+
+
+def test_one_call_counted_and_bounded(capsys: pytest.CaptureFixture[str]) -> None:
+    """The bound is a few instructions above the counts; steps apart, as `count` builds them, take a
+    few more calls.
+    """
+    flow = sheet(BALL, "cortex-m4").flow
+    assert flow.bounded and flow.on_data == ()
+    assert max(flow.instructions) <= flow.most <= 1.01 * max(flow.instructions)
+    assert flow.cycles is not None and flow.cycles.source and flow.cycles.unknown == ()
+    assert 2 * flow.most < flow.cycles.cycles < 4 * flow.most
+    assert flow.cycles.per_wait_state > flow.most
+    assert invoke(["count", str(BALL), "--target", "cortex-m4", "--json"]) == 0
+    counted = json.loads(capsys.readouterr().out)["instructions"]
+    assert max(flow.instructions) == pytest.approx(counted, rel=0.01)
+    assert sum(loop.times for loop in flow.loops) > 300
+
+
+def test_integers_choose_but_loops_do_not_depend_on_data(tmp_path: Path) -> None:
+    """The larger of two numbers is a choice on data, both ways of which are in the bound."""
+    flow = sheet(BALL, "cortex-m7", **int8_ball(tmp_path)).flow
+    assert flow.deciding == ()
+    assert {condition.function for condition in flow.on_data} == {"ball_L02_quantized_max_pool"}
+    assert flow.bounded and flow.varying == ("ball_run_in",)
+    assert max(flow.instructions) <= flow.most <= 1.03 * min(flow.instructions)
+    assert flow.cycles is not None and flow.cycles.source == "", "no table of the M7 is published"
+
+
+def test_arithmetic_in_software_is_not_bounded() -> None:
+    flow = sheet(BALL, "cortex-m0plus").flow
+    assert "__aeabi_fmul" in flow.unbounded and not flow.bounded
+    assert flow.cycles is not None and flow.cycles.slow_multiplier > 100_000
+
+
+def test_conditions_on_data_are_listed(tmp_path: Path) -> None:
+    """The largest two of six: which are moved depends on them."""
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 6]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2]),
+    ]
+    nodes = [helper.make_node("TopK", ["x", "k"], ["y", "places"], axis=1)]
+    two = numpy_helper.from_array(np.array([2], np.int64), "k")
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [two])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(model, tmp_path / "top.onnx")
+    flow = sheet(tmp_path / "top.onnx", "cortex-m4").flow
+    assert flow.deciding and not flow.bounded
+    assert {condition.kind for condition in flow.on_data} & {"while", "if"}
+    assert all(condition.function.startswith("top_L") for condition in flow.on_data)

@@ -57,6 +57,8 @@ _mca = rows(
 )
 _inorder = rows(f"{_C}/analysis/inorder.py", "tests/analysis/test_inorder.py")
 _arm_pipeline = rows(f"{_C}/analysis/arm_pipeline.py", "tests/analysis/test_inorder.py")
+_control = rows(f"{_C}/analysis/control.py", "tests/analysis/test_control.py")
+_longest = rows(f"{_C}/analysis/longest.py", "tests/analysis/test_longest.py")
 _stack = rows(f"{_C}/analysis/stack.py", "tests/analysis/test_stack.py")
 _driver = rows(f"{_C}/execution/driver.c", "tests/execution/test_driver.py")
 _add = rows("cmake/AddNnModel.cmake", "tests/cmake/test_errors.py", "tests/cmake/test_building.py")
@@ -65,6 +67,26 @@ _capture = rows("cmake/capture_compiler.py", "tests/cmake/test_building.py",
 _run = rows("cmake/run_cannery.py", "tests/cmake/test_run_cannery.py")
 
 CHANGES: tuple[Change, ...] = (
+    _control(
+        "what is set under a condition does not depend on it",
+        "known, found[1], max(depends, _depends(found[2], known, tables))",
+        "known, found[1], _depends(found[2], known, tables)",
+    ),
+    _control(
+        "a variable whose address is given stays as it is",
+        "_raise(known, found[1], Depends.DATA)",
+        "_raise(known, found[1], Depends.SHAPES)",
+    ),
+    _longest(
+        "loops inside a loop count twice",
+        "own = node == number and _smallest(self.bodies, number) == region",
+        "own = True",
+    ),
+    _longest(
+        "loops with several entries are no loops",
+        "bodies[_OUTSIDE - number] = component",
+        "pass",
+    ),
     _stack(
         "a jump to another function keeps no frame",
         "elif kind in (Branch.ALWAYS, Branch.MAYBE) and instruction.target not in own:",

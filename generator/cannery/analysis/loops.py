@@ -37,7 +37,12 @@ def split_blocks(function: Function, machine: Machine) -> list[BasicBlock]:
     """The basic blocks of a function, by ascending address."""
     code = function.instructions
     starts = {i.address: k for k, i in enumerate(code)}
-    kinds = [branch_kind(i, machine) for i in code]
+    # A call into the function itself, but not to its beginning, is Thumb-1's long jump.
+    inside = {i.address for i in code[1:]}
+    kinds = [
+        Branch.ALWAYS if kind is Branch.CALL and i.target in inside else kind
+        for i, kind in ((i, branch_kind(i, machine)) for i in code)
+    ]
     leaders = {0}
     for k, (instruction, kind) in enumerate(zip(code, kinds, strict=True)):
         if kind in (Branch.NONE, Branch.CALL):
@@ -60,6 +65,23 @@ def split_blocks(function: Function, machine: Machine) -> list[BasicBlock]:
             follow += [target] if target is not None and last.target != last.address else []
         blocks.append(BasicBlock(code[first:end], tuple(follow)))
     return blocks
+
+
+def without_padding(blocks: Sequence[BasicBlock]) -> list[BasicBlock]:
+    """The same blocks without those that only align what follows, to which nothing leads.
+
+    They would count as further entries into the loops after them.
+    """
+    before = predecessors(blocks)
+    kept = [
+        k for k, block in enumerate(blocks)
+        if k == 0 or before[k] or any(not i.mnemonic.startswith("nop") for i in block.instructions)
+    ]  # fmt: skip
+    numbers = {old: new for new, old in enumerate(kept)}
+    return [
+        BasicBlock(blocks[k].instructions, tuple(numbers[s] for s in blocks[k].successors))
+        for k in kept
+    ]
 
 
 def predecessors(blocks: Sequence[BasicBlock]) -> list[list[int]]:
@@ -92,7 +114,7 @@ def _dominators(blocks: Sequence[BasicBlock], before: Sequence[Sequence[int]]) -
     return found
 
 
-def _natural_loops(blocks: Sequence[BasicBlock]) -> dict[int, set[int]]:
+def natural_loops(blocks: Sequence[BasicBlock]) -> dict[int, set[int]]:
     """The blocks of each loop, by its header."""
     before = predecessors(blocks)
     loops: dict[int, set[int]] = {}
@@ -117,7 +139,7 @@ def back_edges(blocks: Sequence[BasicBlock]) -> Iterator[tuple[int, int]]:
 
 def find_regions(blocks: Sequence[BasicBlock]) -> Iterator[Region]:
     """The code outside all loops, then every loop without its inner loops."""
-    loops = _natural_loops(blocks)
+    loops = natural_loops(blocks)
     inside = set().union(*loops.values())
     yield Region(0, tuple(k for k in range(len(blocks)) if k not in inside), not loops)
     for header, body in sorted(loops.items()):

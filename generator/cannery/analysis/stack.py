@@ -75,6 +75,10 @@ class StackUse:
         """Whether the program has a function of this name."""
         return name in self._numbers
 
+    def is_own(self, name: str) -> bool:
+        """Whether the compiler said something of a function: it is not of a library."""
+        return name in self.told or name.split(".")[0] in self._told_stems
+
     def frame(self, name: str) -> Frame:
         """What a function does itself."""
         return self._frame(self._numbers[name])
@@ -147,6 +151,10 @@ class StackUse:
                 deepest = Depth(call.depth + below.bytes, path, below.padding)
         self._depths[number] = deepest
         return deepest
+
+    @cached_property
+    def _told_stems(self) -> frozenset[str]:
+        return frozenset(name.split(".")[0] for name in self.told)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

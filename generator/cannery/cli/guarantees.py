@@ -12,6 +12,7 @@ import click
 from cannery.cli.arguments import generating_options, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table, warn
+from cannery.execution.flow import Flow
 from cannery.execution.guarantees import Calls, Guarantees, Memory, guarantees
 from cannery.execution.samples import seeded_samples
 from cannery.pipeline import compile_graph, import_graph
@@ -70,6 +71,10 @@ def _print(found: Guarantees) -> None:
     print_table(["memory", "bytes", ""], _memory(found.memory))
     click.echo()
     print_table(["calls", ""], _calls(found.calls))
+    click.echo()
+    print_table(["one call", "", ""], _flow(found.flow))
+    for condition in found.flow.on_data:
+        click.echo(f"  on data: {condition.function}: {condition.kind} ({condition.text})")
 
 
 def _memory(memory: Memory) -> list[list[object]]:
@@ -92,3 +97,39 @@ def _calls(calls: Calls) -> list[list[object]]:
     if calls.unknown:
         rows.append(("stack known from the compiler only", calls.unknown))
     return [[what, ", ".join(names) or "none"] for what, names in rows]
+
+
+def _flow(flow: Flow) -> list[list[object]]:
+    """What one call of the network does."""
+    counts = [f"{count:,}" for count in sorted(set(flow.instructions))]
+    where = f"differ in {', '.join(flow.varying)}" if flow.varying else "do not differ"
+    text = f"counted; {len(flow.instructions)} inputs {where}"
+    rows: list[list[object]] = [["instructions", " to ".join([counts[0], *counts[1:][-1:]]), text]]
+    rows.append(["", f"{flow.most:,}", f"at most{_provided(flow)}"])
+    kinds = [f"{number} on {kind}" for kind, number in flow.conditions.items() if number]
+    rows.append(["conditions in the C code", sum(flow.conditions.values()), ", ".join(kinds)])
+    loops = [f"{loop.times:,}" for loop in flow.loops[:3]]
+    rows.append(["loops", len(flow.loops), f"the longest run {', '.join(loops)} times"])
+    return rows + ([_cycles(flow)] if flow.cycles else [])
+
+
+def _provided(flow: Flow) -> str:
+    """What a bound takes as given; empty if nothing."""
+    if flow.deciding:
+        return ", if loops run as often as for these inputs"
+    return ", if libraries take as long as for these inputs" if flow.unbounded else ""
+
+
+def _cycles(flow: Flow) -> list[object]:
+    """The cycles, and what they are."""
+    bound = flow.cycles
+    assert bound is not None
+    what = f"at most{_provided(flow)}, by {bound.source}"
+    if not bound.source:
+        what = "no bound, as no table is published: one instruction at a time, by the Cortex-M4's"
+    more = [f"plus {bound.per_wait_state:,} for each wait state"]
+    if bound.slow_multiplier:
+        more.append(f"{bound.slow_multiplier:,} more if a multiplication takes 32")
+    if bound.unknown:
+        more.append(f"without {', '.join(bound.unknown)}, which the table lacks")
+    return ["cycles", f"{bound.cycles:,}", "; ".join([what, *more])]

@@ -1,4 +1,4 @@
-"""What is certain about a network's compiled code: its stack, memory, and what it calls.
+"""What is certain about a network's compiled code: its stack and memory, what it calls and runs.
 
 The stack is computed from the machine code of a whole program, over all paths, and compared with
 what a run under an emulator writes.
@@ -16,6 +16,7 @@ from cannery.atomic import temporary_folder
 from cannery.contents import Content
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
+from cannery.execution.flow import Flow, flow_of
 from cannery.execution.program import NetworkProgram, Sample, network_program
 from cannery.execution.sizes import library_sections, read_stack_usage
 from cannery.measure.elf import SectionSizes
@@ -121,6 +122,7 @@ class Guarantees:
     stack: tuple[StackBound, ...]
     calls: Calls
     memory: Memory
+    flow: Flow
 
     @property
     def broken(self) -> tuple[str, ...]:
@@ -147,7 +149,8 @@ def guarantees(
         use = _stack_use(program, toolchain)
         own = _public(source, files, use)
         painted = _painted(program, runner, use, own)
-    return Guarantees(painted, _calls(use, own), memory)
+        flow = flow_of(program, files, use, runner, toolchain.target.name)
+    return Guarantees(painted, _calls(use, own), memory, flow)
 
 
 def _stack_use(program: NetworkProgram, toolchain: Toolchain) -> StackUse:
@@ -190,8 +193,7 @@ def _bound(use: StackUse, name: str) -> StackBound:
 
 def _calls(use: StackUse, public: Sequence[str]) -> Calls:
     """What the public functions may reach."""
-    own = {name.split(".")[0] for name in use.told}
-    others = [name for name in use.reached(public) if name.split(".")[0] not in own]
+    others = [name for name in use.reached(public) if not use.is_own(name)]
     heap = [name for name in others if _HEAP.fullmatch(name)]
     arithmetic = [n for n in others if _ARITHMETIC.fullmatch(n) and n not in heap]
     library = [name for name in others if name not in (*heap, *arithmetic)]
