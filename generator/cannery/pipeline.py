@@ -176,7 +176,7 @@ class Chosen:
 
 def choose(graph: Graph, target: Target, options: Options) -> Chosen:
     """The cut and one choice per step: from the record if there is one, else estimated."""
-    segments = make_segments(graph)
+    segments = make_segments(graph, depth_first=options.max_ram is not None)
     record, known = recorded_choices(graph, segments, target, options)
     defaults = Defaults(
         graph, segments, target.isa, io_order(options), options.max_error,

@@ -10,7 +10,15 @@ import pytest
 
 from cannery.choose.defaults import Defaults
 from cannery.choose.needs import Needs
-from cannery.choose.plan import Option, Plan, estimated_reorders, make_option, make_segments, plans
+from cannery.choose.plan import (
+    Option,
+    Plan,
+    Segment,
+    estimated_reorders,
+    make_option,
+    make_segments,
+    plans,
+)
 from cannery.choose.ram import RamBound
 from cannery.emit.making import make_source
 from cannery.errors import CanneryWarning, OptionError
@@ -48,13 +56,18 @@ def inverted_net() -> Graph:
     return net.graph(x)
 
 
-def plan(graph: Graph, isa: Isa, max_ram: int | None) -> Plan:
-    return Defaults(graph, make_segments(graph), isa, nhwc.ORDER, 1e-4, max_ram=max_ram).plan()
+def segments_of(graph: Graph) -> tuple[Segment, ...]:
+    return make_segments(graph, depth_first=True)
+
+
+def plan(graph: Graph, isa: Isa, max_ram: int | None, *, deep: bool = True) -> Plan:
+    segments = make_segments(graph, depth_first=deep)
+    return Defaults(graph, segments, isa, nhwc.ORDER, 1e-4, max_ram=max_ram).plan()
 
 
 def check(graph: Graph, isa: Isa, found: Plan, max_ram: int | None) -> int:
     """Bytes of the workspace in the generated code; the plan is run on labels."""
-    steps = found.steps(make_segments(graph))
+    steps = found.steps(segments_of(graph))
     program = assign(graph, steps, found.choices, isa, nhwc.ORDER)
     source = make_source(program, isa, "net", {}, max_ram=max_ram)
     scratch = [0] * len(program.steps)
@@ -64,10 +77,10 @@ def check(graph: Graph, isa: Isa, found: Plan, max_ram: int | None) -> int:
     return source.single_bytes
 
 
-def least(graph: Graph, isa: Isa) -> int:
+def least(graph: Graph, isa: Isa, *, deep: bool = True) -> int:
     """What the message for a bound that nothing keeps asks for."""
     with pytest.raises(OptionError, match="the least memory found") as caught:
-        plan(graph, isa, 1)
+        plan(graph, isa, 1, deep=deep)
     asked = re.search(r"give (\d+) or more", str(caught.value))
     assert asked
     return int(asked.group(1))
@@ -88,6 +101,15 @@ def test_workspaces_keep_the_bound(name: str) -> None:
     assert costs[-1] == free.cost
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_depth_first_takes_less(name: str) -> None:
+    graph, target = inverted_net(), isa(name)
+    fewest = least(graph, target)
+    assert fewest < 0.75 * least(graph, target, deep=False)
+    found = plan(graph, target, fewest)
+    assert any(choice.schedule.depth_first for choice in found.choices)
+
+
 def test_a_bound_that_is_wide_changes_nothing() -> None:
     graph, target = inverted_net(), isa("avx2")
     assert plan(graph, target, 2**30) == plan(graph, target, None)
@@ -104,7 +126,7 @@ def test_halos_are_cleared_where_there_is_no_room_to_keep_them() -> None:
     """A halo that stays zero from run to run has memory of its own."""
     graph, target = inverted_net(), isa("avx2")
     found = plan(graph, target, None)
-    steps = found.steps(make_segments(graph))
+    steps = found.steps(segments_of(graph))
     program = assign(graph, steps, found.choices, target, nhwc.ORDER)
     scratch = [0] * len(program.steps)
     free = lifetimes.plan_workspace(program, scratch)
@@ -118,7 +140,7 @@ def test_halos_are_cleared_where_there_is_no_room_to_keep_them() -> None:
 
 def test_what_was_tuned_is_kept_if_it_fits() -> None:
     graph, target = inverted_net(), isa("avx2")
-    segments = make_segments(graph)
+    segments = segments_of(graph)
     free = plan(graph, target, None)
     bound = check(graph, target, free, None)
     wide = Defaults(graph, segments, target, nhwc.ORDER, 1e-4, max_ram=bound)
@@ -132,7 +154,7 @@ def test_what_was_tuned_is_kept_if_it_fits() -> None:
 def any_options(graph: Graph, target: Isa, rng: np.random.Generator) -> list[list[Option]]:
     """Some candidates of each segment, at any cost."""
     found = []
-    for segment in make_segments(graph):
+    for segment in segments_of(graph):
         step, some = segment.step, []
         for schedule in legal(graph, step, target):
             candidates = schedule.candidates(graph, step, target)
@@ -157,7 +179,7 @@ def test_needs_are_never_more_than_what_plans_take(
             graph = run_passes(random_graph(seed))
         if not graph.nodes or not cut(graph):
             continue
-        segments, options = make_segments(graph), any_options(graph, target, rng)
+        segments, options = segments_of(graph), any_options(graph, target, rng)
         needs = Needs(graph, segments, options, target, nhwc.ORDER)
         found = _plan(graph, options, target)
         taken = RamBound(graph, segments, target, nhwc.ORDER).ram(found).workspace
@@ -168,4 +190,4 @@ def test_needs_are_never_more_than_what_plans_take(
 
 def _plan(graph: Graph, options: Sequence[Sequence[Option]], target: Isa) -> Plan:
     reorder = estimated_reorders(graph, target)
-    return plans(graph, make_segments(graph), options, reorder=reorder)[0]
+    return plans(graph, segments_of(graph), options, reorder=reorder)[0]

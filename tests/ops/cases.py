@@ -50,7 +50,7 @@ INEXACT = 1e-3
 
 @dataclass(frozen=True)
 class Case:
-    """A graph whose steps are tried alone."""
+    """A graph whose steps are tried alone, or with `depth_first` its longest chain of that kind."""
 
     name: str
     make: Callable[[], Graph]
@@ -58,6 +58,7 @@ class Case:
     inexact: float = INEXACT
     positive: bool = False
     far: bool = False
+    depth_first: bool = False
 
     def caches(self) -> AbstractContextManager[object]:
         """Caches as schedules shall see them while the block runs."""

@@ -28,6 +28,7 @@ from cannery.errors import CanneryError
 from cannery.ir.graph import Graph
 from cannery.ir.registry import RefArray
 from cannery.layouts import Want as Place
+from cannery.lowering.depth import depth_first_chains
 from cannery.lowering.lower import chains, cut
 from cannery.measure.build import build
 from cannery.measure.harness import Candidate, Harness, make_candidate
@@ -238,7 +239,10 @@ def case_steps(case: Case) -> tuple[Graph, list[tuple[Step, Data]]]:
     """The computing steps of a case, with inputs and expected outputs."""
     graph = case.make()
     steps = cut(graph)
-    steps = (*steps, *chains(graph, steps))
+    if case.depth_first:
+        steps = (max(depth_first_chains(graph, steps), key=lambda chain: len(chain.parts)),)
+    else:
+        steps = (*steps, *chains(graph, steps))
     data = all_data(graph, steps, case_inputs(case, graph))
     return graph, list(zip(steps, data, strict=True))
 

@@ -18,6 +18,7 @@ from cannery.errors import UnsupportedError
 from cannery.ir.graph import Graph
 from cannery.layouts import ORDERS, Want, image_dims, nhwc, planar
 from cannery.lowering.assign import interface_order
+from cannery.lowering.depth import depth_first_chains
 from cannery.lowering.lower import chains, cut
 from cannery.schedule.cost import reorder_cycles
 from cannery.schedule.program import Choice, Step
@@ -86,12 +87,16 @@ class Plan:
         return tuple(segments[k].step for k, _ in self.picks)
 
 
-def make_segments(graph: Graph) -> tuple[Segment, ...]:
-    """The steps of the finest cut, in order, then the chains that may replace several of them."""
+def make_segments(graph: Graph, *, depth_first: bool = False) -> tuple[Segment, ...]:
+    """The steps of the finest cut, in order, then the chains that may replace several of them.
+
+    With `depth_first`, those that only save memory come last.
+    """
     steps = cut(graph)
     position = {step.anchor.outputs[0]: k for k, step in enumerate(steps)}
     singles = [Segment(step, k) for k, step in enumerate(steps)]
-    return (*singles, *(Segment(c, position[c.anchor.outputs[0]]) for c in chains(graph, steps)))
+    found = [*chains(graph, steps), *(depth_first_chains(graph, steps) if depth_first else ())]
+    return (*singles, *(Segment(c, position[c.anchor.outputs[0]]) for c in found))
 
 
 def overlap(one: Segment, other: Segment) -> bool:

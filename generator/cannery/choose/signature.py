@@ -26,6 +26,7 @@ def step_text(graph: Graph, step: Step) -> str:
     for node in step.nodes:
         inputs, outputs = (" ".join(map(short, v)) for v in (node.inputs, node.outputs))
         lines.append(f"{outputs} = {node.op.kind} {inputs} {format_attributes(node)}".rstrip())
+    lines += ["depth first"] if step.depth_first else []
     lines += [f"part of {len(part.nodes)}" for part in step.parts]
     lines.append(f"out {' '.join(map(short, step.outputs))}")
     return "\n".join(lines)

@@ -61,7 +61,7 @@ def chains(graph: Graph, steps: Sequence[Step]) -> tuple[Step, ...]:
         for last in range(first + 1, min(first + MAX_CHAIN, len(steps))):
             if not _linked(graph, steps[last - 1], steps[last], reads):
                 break
-            found.append(_make_chain(steps[first : last + 1]))
+            found.append(make_chain(steps[first : last + 1]))
     found += (
         chain for last in range(len(steps)) if (chain := _gathered(graph, steps, last, reads))
     )
@@ -86,7 +86,7 @@ def _gathered(
         wanted |= set(node.inputs)
         first -= 1
     joined = any(isinstance(step.anchor.op, Concat) for step in steps[first:last])
-    return _make_chain(steps[first : last + 1]) if joined else None
+    return make_chain(steps[first : last + 1]) if joined else None
 
 
 def _moves(graph: Graph, step: Step) -> bool:
@@ -108,12 +108,13 @@ def _linked(graph: Graph, step: Step, following: Step, reads: Mapping[str, int])
     return alone and inputs.count(step.output) == 1 and step.output == inputs[0]
 
 
-def _make_chain(parts: Sequence[Step]) -> Step:
+def make_chain(parts: Sequence[Step], *, depth_first: bool = False) -> Step:
+    """The chain of neighbouring steps."""
     inner = {value for part in parts[:-1] for value in part.outputs}
     inputs = dict.fromkeys(v for part in parts for v in part.inputs if v not in inner)
     anchors = tuple(node for part in parts for node in part.anchors)
     last = parts[-1]
-    return Step(anchors, last.epilogue, tuple(inputs), last.outputs, tuple(parts))
+    return Step(anchors, last.epilogue, tuple(inputs), last.outputs, tuple(parts), depth_first)
 
 
 def _may_fuse(graph: Graph, node: Node) -> bool:

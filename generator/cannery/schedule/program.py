@@ -28,7 +28,8 @@ class Step:
     listed.
 
     A chain computes several steps row by row, without storing the values between them: `parts` are
-    those steps, in order, and `epilogue` is that of the last one.
+    those steps, in order, and `epilogue` is that of the last one. One that is `depth_first` may
+    have any number of them, to save memory.
     """
 
     anchors: tuple[Node, ...]
@@ -36,6 +37,7 @@ class Step:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     parts: tuple[Step, ...] = ()
+    depth_first: bool = False
 
     @property
     def anchor(self) -> Node:

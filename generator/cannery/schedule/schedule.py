@@ -207,6 +207,8 @@ class Schedule(ABC):
     want: ClassVar[Want] = Want()
     #: Whether its kernels prefetch what `Job.ahead` says.
     fetches: ClassVar[bool] = False
+    #: Whether it computes chains that are to be computed depth first, see `Step`, and no others.
+    depth_first: ClassVar[bool] = False
 
     @abstractmethod
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -333,7 +335,8 @@ def legal(graph: Graph, step: Step, isa: Isa) -> Sequence[Schedule]:
 
 
 def _legal(graph: Graph, step: Step, isa: Isa) -> tuple[Schedule, ...]:
-    return tuple(s for s in all_schedules().values() if not s.why_not(graph, step, isa))
+    fitting = (s for s in all_schedules().values() if s.depth_first == step.depth_first)
+    return tuple(s for s in fitting if not s.why_not(graph, step, isa))
 
 
 def estimates(
