@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from rivals.limits import LIMIT
 from rivals.runtimes import F32, Runtime
+
+#: The variable of the environment that names a limit.
+LIMIT = "CPUID_LIMIT"
 
 #: Processors that a limit stands for, as LLVM names them.
 _CPUS = {"": "host", "avx2": "haswell", "sse": "nehalem"}

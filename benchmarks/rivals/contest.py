@@ -19,25 +19,23 @@ from pathlib import Path
 import numpy as np
 
 from cannery.errors import CanneryError, ToolchainError
-from cannery.execution.samples import reference_outputs, relative_error
 from cannery.ir.graph import Graph, GraphBuilder
-from cannery.ir.orders import to_model
 from cannery.ir.registry import RefArray
 from cannery.ops.elementwise import Relu
 from cannery.options import Options, make_options
-from cannery.pipeline import load_model
 from isas import isa_words
+from rivals.compilers import LIMIT
 from rivals.convert import Prepared, prepare
 from rivals.cpuid_sites import mapped_code
-from rivals.exchange import exchange_graph
-from rivals.inputs import contest_inputs
-from rivals.limits import LIMIT, build_library, can_watch, limited
+from rivals.inputs import write_inputs
+from rivals.judge import Judge
+from rivals.limits import build_library, can_watch, limited
 from rivals.ours import build_ours, peak
 from rivals.packages import RIVALS, Rival
 from rivals.results import Contest, Result, reasons
 from rivals.served import Served, serve
 
-_CHILD = Path(__file__).with_name("child.py")
+CHILD = Path(__file__).with_name("child.py")
 
 #: Rounds that are timed in any case, and seconds that each runs before the first.
 _LEAST = 5
@@ -147,11 +145,9 @@ def command(
     name: str, made: Prepared, threads: int, inputs: Mapping[str, RefArray], folder: Path
 ) -> list[str]:
     """What starts a rival with a file and inputs."""
-    data, found = folder / "inputs.npz", folder / "outputs.npz"
-    arrays = {key: np.ascontiguousarray(array) for key, array in inputs.items()}
-    np.savez(data, **arrays)  # type: ignore[arg-type]
+    data, found = write_inputs(inputs, folder)
     return [
-        sys.executable, str(_CHILD), name, str(made.file), str(threads), str(data), str(found)
+        sys.executable, str(CHILD), name, str(made.file), str(threads), str(data), str(found)
     ]  # fmt: skip
 
 
@@ -167,10 +163,7 @@ class _Arena:
     ) -> None:  # fmt: skip
         self.model, self.settings, self.folder = model, settings, folder
         self.noops, self.stack, self.as_given = noops, stack, as_given
-        judge = load_model(make_options(model, {}))
-        self.inputs = contest_inputs(judge)
-        self.expected = reference_outputs(judge, [self.inputs])[0]
-        self.graph = exchange_graph(model)
+        self.judge = Judge(model)
         self.macs = 0
         self.absent: dict[tuple[str, str], str] = {}
 
@@ -211,68 +204,31 @@ class _Arena:
         folder = self.folder / f"{label.replace(' ', '_').replace('/', '_')}_{threads}"
         ours = build_ours(options, folder, threads, autotune=self.settings.autotune)
         self.macs = self.macs or ours.source.macs
-        words = ours.command(self.inputs, folder)
+        words = ours.command(self.judge.inputs, folder)
         served = serve(label, words, folder, None, len(self.settings.cpus))
         self.stack.callback(served.end)
-        outputs = dict(zip(self.graph.outputs, ours.outputs(folder), strict=True))
-        toolchain = ours.toolchain
+        toolchain, error = ours.toolchain, self.judge.our_error(ours, folder)
         tuned = "tuned" if ours.tuned else "untuned"
         generated, compiled = ours.seconds
         remark = f"{tuned}; {generated:.1f} s to generate, {compiled:.1f} to compile"
         result = Result(
             label, toolchain.compiler.version, remark, threads,
-            0.0, 0.0, self._error(outputs), ours.library_bytes, 0, toolchain.target.isa.name,
+            0.0, 0.0, error, ours.library_bytes, 0, toolchain.target.isa.name,
         )  # fmt: skip
         return _Entrant(served, None, result, peak(toolchain, folder))
 
     def _rival(self, name: str, title: str, order: str, threads: int) -> _Entrant:
         rival, folder = RIVALS[name], self.folder / f"{name}_{order}_{threads}"
-        made = prepare(self.graph, self.model, rival.format, order, folder)
-        images = self._images(self.inputs, made.order)
-        inputs = dict(zip(made.inputs, images.values(), strict=True))
+        made = prepare(self.judge.graph, self.model, rival.format, order, folder)
+        inputs = self.judge.inputs_of(made)
         served = self.noops.start(name, title, made, threads, inputs, folder)
         self.stack.callback(served.end)
+        error = self.judge.error(served.name, served.outputs, made, folder)
         result = Result(
             title, rival.version, served.remark, threads, 0.0, 0.0,
-            self._error(self._outputs(served, made, folder)), rival.library_bytes(), made.bytes,
-            rival=rival.title, used=str(served.used),
+            error, rival.library_bytes(), made.bytes, rival=rival.title, used=str(served.used),
         )  # fmt: skip
         return _Entrant(served, self.noops.get(name, threads), result)
-
-    def _outputs(self, served: Served, made: Prepared, folder: Path) -> dict[str, RefArray]:
-        """By their names in the graph; by their order if a rival uses its own names."""
-        with np.load(folder / "outputs.npz") as file:
-            arrays = [file[key] for key in file.files]
-        if len(arrays) != len(made.outputs):
-            what = f"gives {len(arrays)} outputs, the network has {len(made.outputs)}"
-            raise ToolchainError(what, where=served.name, cure="leave this rival out")
-        names = served.outputs if set(served.outputs) == set(made.outputs) else made.outputs
-        found = dict(zip(names, arrays, strict=True))
-        values = zip(self.graph.outputs, made.outputs, strict=True)
-        return {value: found[name] for value, name in values}
-
-    def _images(self, arrays: Mapping[str, RefArray], order: str) -> dict[str, RefArray]:
-        """Graph order to the order of a file."""
-        if order == "model":
-            return dict(to_model(self.graph, arrays))
-        first = order == "nchw"
-        return {
-            name: np.moveaxis(array, -1, 1) if first and array.ndim == 4 else array
-            for name, array in arrays.items()
-        }
-
-    def _error(self, outputs: Mapping[str, RefArray]) -> float:
-        """The largest of all outputs, which may be in the order of any file; other sizes: inf."""
-        return max(self._error_of(name, array) for name, array in outputs.items())
-
-    def _error_of(self, name: str, array: RefArray) -> float:
-        expected = self.expected[name]
-        if array.size != expected.size:
-            return float("inf")
-        forms = [expected]
-        if expected.ndim == 4:
-            forms.append(np.moveaxis(expected, -1, 1))
-        return min(relative_error(array.reshape(form.shape), form) for form in forms)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import numpy as np
 
 from cannery.ir.graph import Graph
@@ -31,3 +34,11 @@ def _entries(graph: Graph, name: str) -> int:
         if isinstance(node.op, Gather) and node.inputs[1] == name
     ]
     return min(sizes, default=_MOST)
+
+
+def write_inputs(inputs: Mapping[str, RefArray], folder: Path) -> tuple[Path, Path]:
+    """Write a rival's inputs; returns their file and the one for its outputs (`child.py`)."""
+    data, found = folder / "inputs.npz", folder / "outputs.npz"
+    arrays = {key: np.ascontiguousarray(array) for key, array in inputs.items()}
+    np.savez(data, **arrays)  # type: ignore[arg-type]
+    return data, found

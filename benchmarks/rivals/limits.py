@@ -15,13 +15,11 @@ from pathlib import Path
 
 from cannery.errors import ToolchainError
 from cannery.target.compiler import find_compiler
+from rivals.compilers import LIMIT
 from rivals.cpuid_sites import cpuid_sites
 
 #: What may be left to rivals; "" is all.
 LIMITS = ("sse", "avx2")
-
-#: The variable that names the limit.
-LIMIT = "CPUID_LIMIT"
 
 #: Samples of AVX code that mean nothing: in a few libraries, copying has some.
 _TOLERATED = 0.05

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from math import log2
 
@@ -12,19 +13,43 @@ _ROW, _GAP, _LEFT, _WIDTH, _RIGHT = 18, 34, 190, 480, 150
 _OURS, _OTHERS = "#1b7837", "#9aa3ad"
 
 
+@dataclass(frozen=True)
+class Bar:
+    """A contestant: how many times as much as Cannery's best, and how much, as text."""
+
+    name: str
+    times: float
+    amount: str
+    ours: bool
+
+
 def as_svg(contests: Sequence[Contest]) -> str:
-    """Bars on a logarithmic scale; shorter is faster. Contestants with wrong outputs are absent."""
-    groups = [(c, n, _ranked(c, n)) for c, n in forms(contests) if best_ours(c, n)]
-    octaves = max((log2(_times(c, r)) for c, _, rows in groups for r in rows), default=0.0)
+    """Times of all contests; contestants with wrong outputs are absent."""
+    return bars(
+        (
+            titled(f"{contest.network}, {contest.macs / 1e6:.4g} MMAC", threads),
+            [
+                Bar(r.name, _times(contest, r), f"{r.net_us:.4g} us", r.is_ours)
+                for r in _ranked(contest, threads)
+            ],
+        )
+        for contest, threads in forms(contests)
+        if best_ours(contest, threads)
+    )
+
+
+def bars(groups: Iterable[tuple[str, Sequence[Bar]]]) -> str:
+    """Bars on a logarithmic scale, below their titles; shorter is better."""
+    every = list(groups)
+    octaves = max((log2(bar.times) for _, rows in every for bar in rows), default=0.0)
     scale = _WIDTH / (octaves + 1)
     parts: list[str] = []
     y = 0
-    for contest, threads, rows in groups:
+    for title, rows in every:
         y += _GAP
-        title = titled(f"{contest.network}, {contest.macs / 1e6:.4g} MMAC", threads)
         parts.append(_text(_LEFT, y - 8, title, weight="bold"))
-        for result in rows:
-            parts += _bar(contest, result, y, scale)
+        for bar in rows:
+            parts += _drawn(bar, y, scale)
             y += _ROW
     size = f'width="{_LEFT + _WIDTH + _RIGHT}" height="{y + 10}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">'
@@ -41,15 +66,14 @@ def _times(contest: Contest, result: Result) -> float:
     return result.net_us / best.net_us if best else 1.0
 
 
-def _bar(contest: Contest, result: Result, y: int, scale: float) -> list[str]:
-    """The name, a bar that begins at half of Cannery's time, and the figures."""
-    times = _times(contest, result)
-    width = max(1.0, scale * (1 + log2(times)))
-    colour = _OURS if result.is_ours else _OTHERS
+def _drawn(bar: Bar, y: int, scale: float) -> list[str]:
+    """The name, a bar that begins at half of Cannery's, and the figures."""
+    width = max(1.0, scale * (1 + log2(bar.times)))
+    colour = _OURS if bar.ours else _OTHERS
     return [
-        _text(_LEFT - 8, y + 13, result.name, anchor="end"),
+        _text(_LEFT - 8, y + 13, bar.name, anchor="end"),
         f'<rect x="{_LEFT}" y="{y + 2}" width="{width:.1f}" height="{_ROW - 4}" fill="{colour}"/>',
-        _text(_LEFT + width + 6, y + 13, f"{result.net_us:.4g} us, {times:.2f} x"),
+        _text(_LEFT + width + 6, y + 13, f"{bar.amount}, {bar.times:.2f} x"),
     ]
 
 

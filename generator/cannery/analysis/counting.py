@@ -35,10 +35,13 @@ _SECOND = 9
 
 @dataclass(frozen=True)
 class Piece:
-    """This many instructions in a row, from an address on."""
+    """This many instructions in a row, from an address on; or their `code`, in hex digits each,
+    wherever it was (address 0).
+    """
 
     address: int
     instructions: int
+    code: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,16 +69,18 @@ class Counting:
             raise ToolchainError("no counts were written", where=self.runner.command[0])
         found: Counter[Piece] = Counter()
         for line in lines[:-1]:
-            address, instructions, runs = line.split()
-            found[Piece(int(address, 16), int(instructions))] += int(runs)
+            address, instructions, runs, *code = line.split()
+            place = 0 if code else int(address, 16)
+            found[Piece(place, int(instructions), tuple(code))] += int(runs)
         return found
 
 
 @contextmanager
-def counting(runner: Runner) -> Iterator[Counting]:
+def counting(runner: Runner, *, code: bool = False) -> Iterator[Counting]:
     """A way to count the instructions of programs that `runner` runs: under QEMU, or directly.
 
-    Raises ToolchainError for another emulator, or a device.
+    With `code`, which needs QEMU, pieces are known by what their instructions are. Raises
+    ToolchainError for another emulator, or a device.
     """
     with temporary_folder() as folder:
         out = folder / "counts"
@@ -91,7 +96,8 @@ def counting(runner: Runner) -> Iterator[Counting]:
         else:
             emulator, *words = runner.command
             plugin = _build_plugin(folder, emulator)
-            command = (emulator, "-plugin", f"{plugin},out={out}", *words)
+            asked = f"{plugin},out={out}" + ",code=on" * code
+            command = (emulator, "-plugin", asked, *words)
         yield Counting(replace(runner, command=command), out)
 
 

@@ -1,0 +1,90 @@
+"""Cannery beside other runtimes on Arm, by counts: no board is needed, and none is measured.
+
+    python benchmarks/arm.py [NET|MODEL...] [--core NAME]... [--rival NAME]... [-o DIR]
+
+Everything runs under QEMU as on the core: Cannery's program, and the rivals' own wheels for AArch64
+in an unpacked Python, told that they are on that core. Outputs are checked; instructions of a call
+are counted, exactly; a model of the core's pipeline gives them cycles, without caches. Writes
+arm.md, arm.json and arm.svg in DIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from cannery.errors import CanneryError
+from networks import NETWORKS, write_network
+from rivals.arm64 import CORES, unpack
+from rivals.arm_contest import ARM_RIVALS, ArmResult, Stage, as_arm_svg, as_arm_table, compete
+from rivals.counted import CallCount
+from rivals.packages import RIVALS
+
+#: Robots' networks, and kinds of layers that they lack.
+DEFAULT = (
+    "ball",
+    "pedestrian",
+    "robot_detector",
+    "segmenter",
+    "mobilenetv2",
+    "blstm",
+    "walking_policy",
+)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Cannery beside other runtimes on Arm, by counts.")
+    parser.add_argument("models", nargs="*", default=DEFAULT, metavar="NET|MODEL")
+    parser.add_argument("--core", action="append", choices=[*CORES], help="default: cortex-a53")
+    parser.add_argument("--rival", action="append", choices=ARM_RIVALS, help="only these")
+    parser.add_argument("--tuning", type=Path, help="tuning record or folder of them")
+    parser.add_argument(
+        "--rivals-in", type=Path, metavar="DIR",
+        default=Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cannery-arm64",
+        help="where the Python for AArch64 and the rivals are unpacked (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", type=Path, default=Path("arm"), metavar="DIR")
+    return parser.parse_args()
+
+
+def _results(given: argparse.Namespace) -> Iterator[ArmResult]:
+    """One after the other; raises CanneryError."""
+    rivals = tuple(given.rival or ARM_RIVALS)
+    arm = unpack(given.rivals_in, [RIVALS[name].package for name in rivals])
+    for core in given.core or ["cortex-a53"]:
+        empty: dict[str, CallCount] = {}
+        for name in given.models:
+            folder = given.output / "work" / core / Path(name).stem
+            model = write_network(name, folder) if name in NETWORKS else Path(name)
+            stage = Stage(model, CORES[core], arm, given.tuning, folder.resolve(), empty)
+            yield from compete(stage, rivals)
+
+
+def main() -> int:
+    """Prints and writes the tables."""
+    given = _arguments()
+    given.output.mkdir(parents=True, exist_ok=True)
+    found: list[ArmResult] = []
+    try:
+        for result in _results(given):
+            found.append(result)
+            print(f"{result.core} {result.network}: {result}", flush=True)
+            (given.output / "arm.md").write_text(as_arm_table(found))
+            (given.output / "arm.json").write_text(json.dumps([asdict(r) for r in found], indent=1))
+            (given.output / "arm.svg").write_text(as_arm_svg(found))
+    except CanneryError as error:
+        print(f"arm: error: {error}", file=sys.stderr)
+        return 2
+    print(as_arm_table(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""Contests on emulated Arm cores: who takes part, what is counted of each, and the table."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from cannery.analysis.counting import counting
+from cannery.errors import CanneryError, ToolchainError
+from cannery.options import make_options
+from cannery.target.runner import Origin, Runner
+from rivals.arm64 import ArmPython, Core
+from rivals.contest import CHILD, noop_graph
+from rivals.convert import prepare
+from rivals.counted import CallCount, count_calls, judge_pieces
+from rivals.inputs import write_inputs
+from rivals.judge import Judge
+from rivals.ours import Ours, build_ours
+from rivals.packages import RIVALS
+from rivals.plot import Bar, bars
+from rivals.results import MOST_ERROR
+
+#: Rivals that have wheels for AArch64 and choose their kernels by the processor they find.
+ARM_RIVALS = ("litert", "ncnn", "mnn", "onnxruntime")
+
+OURS = "Cannery"
+
+#: So many instructions, by an estimate of two for each multiply-accumulate of a vector, are enough.
+_ENOUGH = 4_000_000
+_MOST_CALLS = 40
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A network, a core, the rivals' Python, tuning records, and a folder for files.
+
+    `empty` gets what a call of each rival takes with a network that does nothing.
+    """
+
+    model: Path
+    core: Core
+    arm: ArmPython
+    tuning: Path | None
+    folder: Path
+    empty: dict[str, CallCount]
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """What was counted of one call of a contestant; `why` it is out, if it is.
+
+    `call` and `call_cycles` are those of an empty network, a part of `instructions` and `cycles`.
+    """
+
+    network: str
+    core: str
+    name: str
+    version: str
+    macs: int
+    instructions: float = 0.0
+    multiplies: float = 0.0
+    cycles: float = 0.0
+    call: float = 0.0
+    call_cycles: float = 0.0
+    error: float = 0.0
+    why: str = ""
+
+    def __str__(self) -> str:
+        if self.why:
+            return f"{self.name}: {self.why}"
+        return (
+            f"{self.name} {self.version}: {self.instructions:,.0f} instructions,"
+            f" {self.multiplies:.0%} multiply, {self.cycles:,.0f} cycles"
+        )
+
+    @property
+    def net(self) -> tuple[float, float]:
+        """Instructions and cycles without those of an empty network."""
+        return self.instructions - self.call, self.cycles - self.call_cycles
+
+
+def compete(stage: Stage, rivals: Sequence[str]) -> Iterator[ArmResult]:
+    """Cannery, then the rivals; raises CanneryError if Cannery fails."""
+    judge = Judge(stage.model)
+    ours = _build(stage)
+    base = ArmResult(stage.model.stem, stage.core.model, OURS, "", ours.source.macs)
+    own = stage.folder / "ours"
+    (runner, *_) = ours.toolchain.runners()
+    words = ours.command(judge.inputs, own)
+    count, _ = _count(stage, ours, runner, words, {}, own)
+    yield _counted(replace(base, version=ours.source.version), count, judge.our_error(ours, own))
+    for name in rivals:
+        rival = RIVALS[name]
+        entry = replace(base, name=rival.title, version=stage.arm.version(rival.package))
+        if not entry.version:
+            yield replace(entry, why="has no wheel for AArch64 and this Python")
+            continue
+        try:
+            yield _rival(stage, ours, judge, name, entry)
+        except CanneryError as error:
+            yield replace(entry, why=str(error))
+
+
+def _build(stage: Stage) -> Ours:
+    raw = {"target": stage.core.target, "tuning": stage.tuning, "name": "network"}
+    return build_ours(make_options(stage.model, raw), stage.folder / "ours", 1)
+
+
+def _rival(stage: Stage, ours: Ours, judge: Judge, name: str, entry: ArmResult) -> ArmResult:
+    """A rival in the first order that it takes."""
+    rival, folder = RIVALS[name], stage.folder / name
+    made = prepare(judge.graph, stage.model, rival.format, rival.orders[0], folder)
+    data, found = write_inputs(judge.inputs_of(made), folder)
+    emulator, *options, python = stage.arm.command(stage.core)
+    program = shutil.which(emulator)
+    if program is None:
+        raise ToolchainError("is not installed", where=emulator, cure="apt install qemu-user")
+    runner = Runner((program, *options), Origin.EMULATED)
+    words = [python, str(CHILD), name, str(made.file), "1", str(data), str(found)]
+    count, called = _count(stage, ours, runner, words, stage.arm.environment, folder)
+    error = judge.error(rival.title, called, made, folder)
+    if name not in stage.empty:
+        words = _nothing(name, python, folder / "empty")
+        stage.empty[name], _ = _count(stage, ours, runner, words, stage.arm.environment, folder)
+    empty = stage.empty[name]
+    entry = replace(entry, call=empty.instructions, call_cycles=empty.cycles)
+    return _counted(entry, count, error)
+
+
+def _nothing(name: str, python: str, folder: Path) -> list[str]:
+    """The words for a rival with an empty network."""
+    rival = RIVALS[name]
+    made = prepare(noop_graph(), folder, rival.format, rival.orders[0], folder)
+    files = write_inputs({made.inputs[0]: np.zeros((1, 1, 1, 1), np.float32)}, folder)
+    return [python, str(CHILD), name, str(made.file), "1", *map(str, files)]
+
+
+def _count(
+    stage: Stage, ours: Ours, runner: Runner, words: Sequence[str], environment: dict[str, str],
+    folder: Path,
+) -> tuple[CallCount, tuple[str, ...]]:  # fmt: skip
+    """What one call takes, and the names of the outputs."""
+    calls = max(1, min(_MOST_CALLS, _ENOUGH // max(ours.source.macs // 2, 1)))
+    with counting(runner, code=True) as counter:
+        command = [*counter.runner.command, *words]
+        pieces, outputs = count_calls(command, counter, calls, environment)
+    found = judge_pieces(pieces, calls, stage.core.model, ours.toolchain.compiler, folder)
+    return found, outputs
+
+
+def _counted(entry: ArmResult, count: CallCount, error: float) -> ArmResult:
+    wrong = f"its outputs are off by {error:.1e}" if error > MOST_ERROR else ""
+    return replace(
+        entry, instructions=count.instructions, multiplies=count.multiplies, cycles=count.cycles,
+        error=error, why=wrong,
+    )  # fmt: skip
+
+
+def _matches(results: Sequence[ArmResult]) -> list[tuple[ArmResult, list[ArmResult]]]:
+    """Cannery's result of each network and core, and those of its rivals."""
+    found = []
+    for ours in (result for result in results if result.name == OURS):
+        same = (ours.network, ours.core)
+        others = [r for r in results if (r.network, r.core) == same and r.name != OURS]
+        found.append((ours, others))
+    return found
+
+
+def as_arm_table(results: Sequence[ArmResult]) -> str:
+    """All by count and by model, and who is out, and why."""
+    head = (
+        "core", "network", "", "instructions", "of them the call", "multiply", "cycles by model",
+        "per cycle", "instructions beside Cannery", "cycles beside Cannery",
+    )  # fmt: skip
+    lines = [head, ("---",) * len(head)]
+    for ours, others in _matches(results):
+        for each in (ours, *(r for r in others if not r.why)):
+            lines.append((
+                each.core, each.network, f"{each.name} {each.version}",
+                f"{each.instructions:,.0f}", f"{each.call:,.0f}", f"{each.multiplies:.0%}",
+                f"{each.cycles:,.0f}", f"{each.instructions / each.cycles:.2f}",
+                *(f"{its / our:.2f}" for its, our in zip(each.net, ours.net, strict=True)),
+            ))  # fmt: skip
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    out = [f"- {r.network} on {r.core}, {r}" for r in results if r.why]
+    absent = "\nWho did not take part, and why:\n\n" + "\n".join(out) + "\n" if out else ""
+    said = (
+        "By count and by model: no board was measured. Ratios are without the call of an empty"
+        " network."
+    )
+    return f"{table}\n\n{said}\n{absent}"
+
+
+def as_arm_svg(results: Sequence[ArmResult]) -> str:
+    """Bars of cycles by model, beside Cannery's."""
+    return bars(
+        (
+            f"{ours.network} on {ours.core}, cycles by model",
+            [
+                Bar(each.name, each.net[1] / ours.net[1], f"{each.net[1]:,.0f}", each is ours)
+                for each in (ours, *(r for r in others if not r.why))
+            ],
+        )
+        for ours, others in _matches(results)
+    )

@@ -1,0 +1,100 @@
+"""Contests on emulated Arm cores: what is counted, of whom, and what the table says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cannery.analysis.counting import counting
+from cannery.errors import ToolchainError
+from cannery.measure.trial import random_inputs
+from cannery.options import make_options
+from cannery.target.runner import Runner
+from cannery.target.toolchain import Toolchain
+from execution.test_budgets import counted
+from needs import missing, need_runner, need_toolchain
+from networks import write_network
+from rivals import arm64
+from rivals.arm64 import CORES, ArmPython
+from rivals.arm_contest import ArmResult, as_arm_svg, as_arm_table
+from rivals.counted import count_calls, judge_pieces
+from rivals.ours import build_ours
+
+pytest.importorskip("onnx")
+
+TARGET = CORES["cortex-a53"].target
+
+
+def needed() -> tuple[Toolchain, Runner]:
+    """The compiler and emulator of a Cortex-A53."""
+    toolchain = need_toolchain(TARGET)
+    return toolchain, need_runner(toolchain, strict=True)
+
+
+def test_calls_are_counted_as_count_does(tmp_path: Path) -> None:
+    toolchain, runner = needed()
+    try:
+        expected = counted("ball", TARGET, tmp_path, "cortex-a53")
+    except ToolchainError as error:
+        missing(str(error))
+    options = make_options(write_network("ball", tmp_path), {"target": TARGET, "name": "network"})
+    ours = build_ours(options, tmp_path / "ours", 1)
+    words = ours.command(random_inputs(ours.source.graph), tmp_path / "ours")
+    with counting(runner, code=True) as counter:
+        pieces, outputs = count_calls([*counter.runner.command, *words], counter, 5, {})
+    assert all(piece.code and not piece.address for piece in pieces)
+    assert outputs == ()  # Cannery's have the graph's names
+    found = judge_pieces(pieces, 5, "cortex-a53", toolchain.compiler, tmp_path)
+    # Calls of steps are inlined here, and the loop around all is counted.
+    assert found.instructions == pytest.approx(expected.instructions, rel=0.03)
+    assert found.mix.multiplies / 5 == pytest.approx(expected.mix.multiplies, rel=0.03)
+    assert found.cycles == pytest.approx(expected.cycles, rel=0.1)
+
+
+def test_a_contestant_that_fails_says_why(tmp_path: Path) -> None:
+    _, runner = needed()
+    with counting(runner, code=True) as counter, pytest.raises(ToolchainError, match="no_such"):
+        count_calls([*counter.runner.command, str(tmp_path / "no_such")], counter, 1, {})
+
+
+OURS = ArmResult("ball", "cortex-a53", "Cannery", "1", 16000, 1000.0, 0.5, 2000.0)
+RIVAL = replace(
+    OURS, name="LiteRT", instructions=5000.0, cycles=6000.0, call=1000.0, call_cycles=500.0
+)
+OUT = replace(OURS, name="ncnn", why="has no wheel")
+
+
+def test_the_table_compares_without_the_calls_and_says_who_is_out() -> None:
+    table = as_arm_table([OURS, RIVAL, OUT])
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")]
+    assert [row[2] for row in rows[2:]] == ["Cannery 1", "LiteRT 1"]
+    assert rows[3][-2:] == ["4.00", "2.75"]
+    assert "ncnn: has no wheel" in table
+    assert "no board was measured" in table
+    picture = as_arm_svg([OURS, RIVAL, OUT])
+    assert "2.75 x" in picture
+    assert "ncnn" not in picture
+
+
+def test_runtimes_are_told_which_core_it_is(tmp_path: Path) -> None:
+    arm = ArmPython(tmp_path, tmp_path / "packages")
+    (tmp_path / "packages" / "ai_edge_litert-2.3.0.dist-info").mkdir(parents=True)
+    assert arm.version("ai-edge-litert") == "2.3.0"
+    assert not arm.version("ai")
+    command = arm.command(CORES["cortex-a72"])
+    assert command[:5] == ["qemu-aarch64", "-L", str(tmp_path), "-cpu", "cortex-a72"]
+    told = (tmp_path / "proc" / "cpuinfo").read_text()
+    assert "CPU part\t: 0xd08\n" in told
+    assert "asimddp" not in told
+    arm.command(CORES["cortex-a76"])
+    assert "asimddp" in (tmp_path / "proc" / "cpuinfo").read_text()
+
+
+def test_what_cannot_be_fetched_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolchainError, match=r"apt-get: cannot start.*Debian"):
+        arm64.unpack(tmp_path / "arm", [])
