@@ -325,6 +325,20 @@ CHANGES: tuple[Change, ...] = (
         "return (w * c, c) if self.view else ()",
         "tests/emit/test_view.py",
     ),
+    Change(
+        "a library for Arm asks for its plainest instruction set alone",
+        f"{_C}/emit/dispatch.py",
+        "on_arm = [part.isa for part in parts[:-1]",
+        "on_arm = [part.isa for part in parts[-1:]",
+        ("tests/emit/test_choice.py",),
+    ),
+    Change(
+        "dot products are another bit of the kernel's",
+        f"{_C}/target/choice.py",
+        '"asimddp", "AT_HWCAP", 20,',
+        '"asimddp", "AT_HWCAP", 1,',
+        ("tests/emit/test_choice.py",),
+    ),
     _dispatch(
         "the workspace is that of the plainest",
         "bytes_ = max(each.base + each.workspace.bytes for part in parts for each in part.by_size)",

@@ -27,7 +27,7 @@ _toolchain = rows(
     f"{_TARGETS}::test_a_target_must_fit_the_listing",
 )
 _isa = rows(
-    f"{_C}/target/isa.py",
+    f"{_C}/target/choice.py",
     f"{_TARGETS}::test_of_several_instruction_sets_the_richest_comes_first",
 )
 _targets = rows(

@@ -12,6 +12,7 @@ from cannery.errors import OptionError, ToolchainError
 from cannery.options import Options, make_options
 from cannery.target import compiler as compiler_module
 from cannery.target import runner as runner_module
+from cannery.target.choice import check_isas
 from cannery.target.compiler import (
     PRIVATE_FLAGS,
     Compiler,
@@ -19,7 +20,7 @@ from cannery.target.compiler import (
     private_flags,
     probe_compiler,
 )
-from cannery.target.isa import ISAS, check_isas
+from cannery.target.isa import ISAS
 from cannery.target.runner import Origin, Runner, find_runner, parse_json_lines, why_not_here
 from cannery.target.targets import TARGETS, find_target, isa_from_macros, parse_isa
 from cannery.target.toolchain import find_toolchain, resolve_target, toolchain_for
@@ -333,6 +334,15 @@ def test_of_several_instruction_sets_the_richest_comes_first() -> None:
         assert found == ["avx512", "avx2", "sse42", "ssse3", "sse2"]
     with pytest.raises(OptionError, match="twice"):
         check_isas([ISAS["sse2"], ISAS["avx2"], ISAS["sse2"]])
+
+
+@pytest.mark.parametrize(
+    "names", [("neon64", "sse2"), ("neon64", "neon32"), ("riscv64v128", "riscv64v256"),
+              ("generic", "thumbdsp")],
+)  # fmt: skip
+def test_no_processor_can_be_asked_for_some(names: tuple[str, ...]) -> None:
+    with pytest.raises(OptionError, match="no processor can be asked which of"):
+        check_isas([ISAS[name] for name in names])
 
 
 @pytest.mark.parametrize("lacking", ["avx2", "fma"])

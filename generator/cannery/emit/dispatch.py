@@ -20,7 +20,8 @@ from cannery.emit.library import loader_texts, render_header, render_static
 from cannery.emit.parallel import Parallel
 from cannery.emit.selftest import render_selftest
 from cannery.emit.source import Source
-from cannery.target.isa import Isa, cpu_features
+from cannery.target.choice import arm_features, conditions
+from cannery.target.isa import Isa
 
 
 def part_name(model: str, isa: Isa) -> str:
@@ -40,11 +41,16 @@ def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[
     whole = replace(whole, many=replace(whole.many, spare=whole.many.spare + spare))
     whole = replace(whole, parallel=_parallel(parts), part=False)
     up = name.upper()
-    choices = [(part, cpu_features(part.isa)) for part in parts]
+    choices = [(part, conditions(part.isa)) for part in parts]
+    on_arm = [part.isa for part in parts[:-1] if part.isa.family == "arm"]
+    choose = render(
+        "emit/dispatch.c.j2", s=whole, choices=choices, command=command,
+        features=arm_features(on_arm), x86=any(part.isa.family == "x86" for part in parts),
+    )  # fmt: skip
     texts = {
         f"{name}.h": render_header(whole, part=False),
         f"{name}.hpp": render("emit/header.hpp.j2", s=whole, up=up),
-        f"{name}.c": tidy(render("emit/dispatch.c.j2", s=whole, choices=choices, command=command)),
+        f"{name}.c": tidy(choose),
         f"{name}_static.c": render_static(whole),
         f"{name}_weights.c": render(
             "emit/weights.c.j2", s=replace(whole, blob=replace(whole.blob, data=b"")), up=up

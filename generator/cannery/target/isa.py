@@ -7,7 +7,7 @@ model asks which processor is meant: `Isa.core`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
 from cannery.errors import OptionError, one_of
@@ -139,36 +139,3 @@ def isa(name: str) -> Isa:
     except KeyError:
         what = f"unknown instruction set {name!r}"
         raise OptionError(what, where="--isa", cure=one_of(name, ISAS)) from None
-
-
-#: The names in `__builtin_cpu_supports` for the macros of these rows.
-CPU_FEATURES = {
-    "__SSE2__": "sse2", "__SSSE3__": "ssse3", "__SSE4_2__": "sse4.2", "__AVX2__": "avx2",
-    "__FMA__": "fma", "__AVX512F__": "avx512f", "__AVX512VL__": "avx512vl",
-    "__AVX512BW__": "avx512bw", "__AVX512DQ__": "avx512dq", "__AVX512VNNI__": "avx512vnni",
-}  # fmt: skip
-
-
-def cpu_features(isa: Isa) -> list[str]:
-    """What the processor must have, in the terms of `__builtin_cpu_supports`."""
-    return [CPU_FEATURES[macro] for macro in isa.macros]
-
-
-def check_isas(isas: Sequence[Isa]) -> tuple[Isa, ...]:
-    """The instruction sets from the richest to the plainest.
-
-    Raises OptionError if the processor cannot be asked for them, or one is given twice.
-    """
-    names = [isa.name for isa in isas]
-    if len(set(names)) != len(names):
-        raise OptionError(f"instruction set given twice: {', '.join(names)}", where="--isa")
-    foreign = [isa.name for isa in isas if isa.family not in ("x86", "any")]
-    if foreign:
-        raise OptionError(
-            f"a choice at run time is possible only between x86 instruction sets, not with "
-            f"{', '.join(foreign)}",
-            where="--isa",
-            cure="give one instruction set",
-        )  # fmt: skip
-    rank = {name: k for k, name in enumerate(ISAS)}
-    return tuple(sorted(isas, key=lambda isa: -rank[isa.name]))

@@ -12,6 +12,7 @@ from cannery.devices import Place, find_places
 from cannery.errors import OptionError, ToolchainError
 from cannery.options import Options
 from cannery.resources import toolchains_dir
+from cannery.target.choice import check_isas
 from cannery.target.compiler import (
     Compiler,
     find_clang,
@@ -20,7 +21,6 @@ from cannery.target.compiler import (
     private_flags,
     probe_compiler,
 )
-from cannery.target.isa import check_isas
 from cannery.target.reach import device_runners
 from cannery.target.runner import Runner, find_emulator, find_runner, is_qemu
 from cannery.target.targets import (
