@@ -10,8 +10,12 @@ from numpy.typing import NDArray
 
 from cannery.errors import CanneryError, UnsupportedError
 from cannery.frontends.streaming import AUTO, to_streaming
+from cannery.frontends.streaming.spelled import spell_out_attention
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
+from cannery.ir.verify import verify
+from cannery.ops.attention.op import Attention as OneAttention
+from cannery.ops.attention.op import HeadChannels
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
@@ -46,6 +50,38 @@ def attending(masks: Masks, taps: int = 3) -> Graph:
     scores = b.node(MatMul(transpose_b=True), [q, k], name="scores")
     shares = b.node(Softmax(2), [masks(b, scores)])
     return b.graph(b.node(Add(), [x, b.node(MatMul(), [shares, v])]))
+
+
+@pytest.mark.parametrize(("behind", "ahead"), [(0, 0), (4, 0), (STEPS, 0), (3, 2)])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_attention_as_one_operator(behind: int, ahead: int, batch: int) -> None:
+    """As frontends make it of the layer of Keras."""
+    b = Tame(7)
+    x = b.input("x", (batch, STEPS, 6))
+    q, k, v = (b.node(MatMul(), [x, b.weight(6, 2 * size)]) for size in (3, 3, 5))
+    mask = b.constant("mask", np.where(band(behind, ahead), 0.0, -1e9))
+    parts = [HeadChannels(0, size, size) for size in (3, 3, 5)]
+    y = b.node(OneAttention(2, 0.5, *parts), [q, k, v, mask])
+    graph = b.graph(b.node(Tanh(), [y]))
+    assert compare(graph, 4, ahead) > 0
+    (node,) = (n for n in graph.nodes if isinstance(n.op, OneAttention))
+    spelled = spell_out_attention(graph)
+    verify(spelled, after="spell_out_attention")
+    x_ = np.random.default_rng(1).standard_normal((batch, STEPS, 6))
+    for one, other in zip(
+        *(evaluate(g, {"x": x_}).values() for g in (graph, spelled)), strict=True
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+    assert node.name in {n.name for n in spelled.nodes}
+
+
+def test_attention_without_a_mask_is_an_error_of_its_layer() -> None:
+    b = Tame(7)
+    x = b.input("x", (1, STEPS, 5))
+    x, heads = b.node(MatMul(), [x, b.weight(5, 6)]), HeadChannels(0, 3, 3)
+    y = b.node(OneAttention(2, 0.5, heads, heads, heads), [x, x, x], name="looks")
+    with pytest.raises(UnsupportedError, match="looks"):
+        to_streaming(b.graph(y))
 
 
 def added(mask: NDArray[np.floating]) -> Masks:

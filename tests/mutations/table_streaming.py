@@ -40,6 +40,7 @@ _clock = rows(f"{_F}/streaming/past.py",
 _shared = _clock
 _rates = rows(f"{_F}/streaming/past.py",
               "tests/frontends/test_streaming_windows.py::test_random_networks")  # fmt: skip
+_spelled = rows(f"{_F}/streaming/spelled.py", "tests/frontends/test_streaming_attention.py")
 _voices = rows(f"{_F}/streaming/voices.py", "tests/frontends/test_streaming_voices.py")
 _counts = rows(f"{_C}/emit/source.py", "tests/execution/test_counts.py")
 _settled = rows(f"{_F}/streaming/past.py", "tests/emit/test_blocks.py::test_state_after_silence")
@@ -107,6 +108,11 @@ CHANGES: tuple[Change, ...] = (
         "the size that is named makes whole elements of one layer",
         'error.cure = f"give multiples of {_whole_steps(graph, times)}, or one size"',
         'error.cure = "give multiples of 2, or one size"',
+    ),
+    _spelled(
+        "spelled-out attention does not scale its products",
+        "np.full(1, op.scale, np.float32)",
+        "np.ones(1, np.float32)",
     ),
     _voices(
         "copies of the first step do not belong to the window after them",

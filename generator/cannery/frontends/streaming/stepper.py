@@ -15,6 +15,7 @@ from cannery.frontends.streaming.attention import Attention, attend, attentions,
 from cannery.frontends.streaming.axes import axes_of, known_times
 from cannery.frontends.streaming.counting import by_step
 from cannery.frontends.streaming.past import Builder, Key, RateError
+from cannery.frontends.streaming.spelled import spell_out_attention
 from cannery.frontends.streaming.stream import Stream
 from cannery.frontends.streaming.windows import along_time
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
@@ -51,6 +52,7 @@ def to_streaming(
     OptionError where `block`, `latency` or `time_axis` do not fit.
     """
     blocks = (block, *(size for size in blocks if size != block))
+    graph = spell_out_attention(graph)
     known = guesses(graph, axes_of(graph), known_times(graph, time_axis))
     _, found = first_that_works(
         graph, known, lambda times: _run(graph, times, blocks, latency),
