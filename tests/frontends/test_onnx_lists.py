@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from cannery.errors import CanneryError
-from frontends.onnx_models import assert_as_onnx, load, model, node, onnx
+from cannery.ir.evaluate import evaluate
+from frontends.onnx_models import assert_as_onnx, floats, load, model, node, onnx
 
 _LIST = node("SequenceConstruct", ["x", "b", "x"], ["l"])
 _AT = node("SequenceAt", ["l", "p"], ["y"])
@@ -53,6 +54,28 @@ def test_lists_are_known_when_a_model_is_read(tmp_path: Path, name: str) -> None
     weights = {k: v for k, v in WEIGHTS.items() if k in used}
     proto = model(nodes, {"x": [1, 3]}, weights=weights)
     assert_as_onnx(proto, load(tmp_path, proto))
+
+
+def test_a_loop_collects_in_a_list(tmp_path: Path) -> None:
+    helper = onnx.helper
+    body = helper.make_graph(
+        [node("Add", ["v", "b"], ["w"]), node("SequenceInsert", ["s", "w"], ["t"]),
+         node("Identity", ["c"], ["go"])],
+        "body",
+        [helper.make_tensor_value_info("i", 7, []), helper.make_tensor_value_info("c", 9, []),
+         helper.make_empty_tensor_value_info("s"), helper.make_empty_tensor_value_info("v")],
+        [helper.make_empty_tensor_value_info(n) for n in ("go", "t", "w")],
+    )  # fmt: skip
+    nodes = [
+        node("SequenceEmpty", [], ["none"]),
+        node("Loop", ["two", "", "none", "x"], ["l", "last"], body=body),
+        node("SequenceInsert", ["l", "last"], ["all"]),
+        node("ConcatFromSequence", ["all"], ["y"], axis=0),
+    ]
+    graph = load(tmp_path, model(nodes, {"x": [1, 3]}, weights=WEIGHTS))
+    x, b = floats(1, 3), WEIGHTS["b"]
+    wanted = np.concatenate([x + b, x + b + b, x + b + b])
+    assert np.allclose(evaluate(graph, {"x": x})["y"], wanted)
 
 
 @pytest.mark.parametrize(

@@ -391,7 +391,8 @@ class _Importer:
             follow_list(self, self._lists, node, NodePlace(where, depth))
             return
         try:
-            inputs = [self.value(i, where) for i in node.inputs]
+            carried = self._lists if node.kind in CONTROL else {}  # a Loop passes lists on
+            inputs = [None if i in carried else self.value(i, where) for i in node.inputs]
         except CanneryError:
             self._require_way(node)  # an unsupported operator is the better reason
             raise
