@@ -14,12 +14,14 @@ from pathlib import Path
 
 import click
 import msgspec
+import tflite
 
 from cannery.choose.record import Record
 from cannery.cli import COMMANDS, cli
 from cannery.cli.help import Command
 from cannery.frontends.keras.layers.scoreboard import scoreboard
 from cannery.frontends.keras.operations.base import operation_names
+from cannery.frontends.tflite import scoreboard as tflite_scoreboard
 from cannery.options import SPECS, Group, Kind, Spec
 from cannery.target.targets import TARGETS
 
@@ -71,6 +73,14 @@ def keras_operations() -> str:
     return "\n" + textwrap.fill(", ".join(operation_names()) + ".", 130) + "\n\n"
 
 
+def tflite_operators() -> str:
+    """Each operator of TensorFlow Lite's schema, and its state."""
+    numbers = vars(tflite.BuiltinOperator)
+    names = [name for name in numbers if not name.startswith("_")]
+    rows = [f"| {name} | {state} |" for name, state in tflite_scoreboard.scoreboard(names).items()]
+    return "\n".join(["", "| operator | state |", "|---|---|", *rows]) + "\n\n"
+
+
 def commands() -> str:
     """For each command: what it does, its own options, examples."""
     return "\n".join(_command(name) for name in COMMANDS) + "\n"
@@ -119,6 +129,7 @@ def record_schema() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "options": options, "commands": commands, "targets": targets,
+    "tflite-operators": tflite_operators,
     "keras-layers": keras_layers, "keras-operations": keras_operations,
 }  # fmt: skip
 

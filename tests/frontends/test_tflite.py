@@ -158,7 +158,7 @@ def test_every_operator_that_is_not_supported_is_named(tmp_path: Path) -> None:
     def fill(g: File) -> Sequence[int]:
         x = g.input((1, 3))
         y = g.add("RELU", [x], g.tensor((1, 3)))
-        y = g.add("TFLite_Detection_PostProcess", [y], g.tensor((1, 3), name="boxes"))
+        y = g.add("Acme_PostProcess", [y], g.tensor((1, 3), name="boxes"))
         z = g.add("RELU", [y], g.tensor((1, 3)))
         return [g.add("HASHTABLE_FIND", [z], g.tensor((1, 3), name="found"))]
 
@@ -166,7 +166,7 @@ def test_every_operator_that_is_not_supported_is_named(tmp_path: Path) -> None:
         read(tmp_path, tflite_file(fill))
     text = str(caught.value)
     assert "2 layers are not supported" in text
-    assert "layer 'boxes' (CUSTOM TFLite_Detection_PostProcess, operator 1)" in text
+    assert "layer 'boxes' (CUSTOM Acme_PostProcess, operator 1)" in text
     assert "layer 'found' (HASHTABLE_FIND, operator 3)" in text
     assert "python -m tf2onnx.convert --tflite" in text
 

@@ -35,12 +35,13 @@ class Tensor:
 
 @dataclass
 class Operator:
-    """An operator, by the number of its code."""
+    """An operator, by the number of its code; `custom` are the options of a custom one."""
 
     code: int
     inputs: Sequence[int]
     outputs: Sequence[int]
     options: tuple[str, Mapping[str, Any]] | None
+    custom: bytes = b""
 
 
 @dataclass
@@ -81,8 +82,9 @@ class Graph:
     ) -> int:
         """Append an operator; the fields are those of its options. Returns the first output."""
         code = self.file.code(kind)
+        custom = fields.pop("custom", b"")
         more = (options, fields) if options else None
-        self.operators.append(Operator(code, inputs, outputs, more))
+        self.operators.append(Operator(code, inputs, outputs, more, custom))
         return outputs[0] if outputs else -1
 
 
@@ -210,6 +212,8 @@ def _operator(b: Any, operator: Operator) -> int:
         kind, values = operator.options
         fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, kind)
         fields["BuiltinOptions"] = _table(b, kind, values)
+    if operator.custom:
+        fields["CustomOptions"] = _numbers(b, np.frombuffer(operator.custom, np.uint8), np.uint8)
     inputs, outputs = _numbers(b, operator.inputs), _numbers(b, operator.outputs)
     return _table(b, "Operator", {"Inputs": inputs, "Outputs": outputs, **fields})
 

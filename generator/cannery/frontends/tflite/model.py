@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.frontends.metadata import make_metadata
+from cannery.frontends.tflite.custom_options import custom_options
 from cannery.ir.graph import Array
 from cannery.ir.tensor import MAX_ELEMENTS, MAX_RANK
 
@@ -325,11 +326,19 @@ class _Decoder:
         kind = self._codes.get(value, f"operator code {value}")
         if kind == "CUSTOM":
             kind = f"CUSTOM {_text(code.CustomCode())}"
-        options, unread = self._fields(table)
+        options, unread = self._custom(table) if " " in kind else self._fields(table)
         return Operator(
             index, kind, self._numbers(table, "Inputs", tensors, -1),
             self._numbers(table, "Outputs", tensors, -1), options, unread,
         )  # fmt: skip
+
+    def _custom(self, table: Any) -> tuple[dict[str, object], str]:
+        """Numbers of a custom operator's options, and the reason why there are none."""
+        if not table.CustomOptionsLength():
+            return {}, ""
+        data = bytes(table.CustomOptionsAsNumpy())
+        self._count(len(data), "bytes of options")
+        return custom_options(data)
 
     def _fields(self, table: Any) -> tuple[dict[str, object], str]:
         """All fields of the table of options, and the reason why there are none."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.tflite.model import Operator, Tensor
+from cannery.frontends.tflite.refused import why_not_read
 from cannery.frontends.tflite.variables import Variables
 from cannery.ir.graph import Array, GraphBuilder
 from cannery.ir.registry import Elementwise, Op
@@ -152,6 +153,10 @@ class Scope:
     def shape(self, value: str) -> tuple[int, ...]:
         """The shape of a value."""
         return self._builder.types[value].shape
+
+    def type(self, value: str) -> TensorType:
+        """The type of a value."""
+        return self._builder.types[value]
 
     def rank(self, value: str) -> int:
         """The number of its axes."""
@@ -362,12 +367,23 @@ def operator_names() -> tuple[str, ...]:
     return tuple(sorted(_FORMS))
 
 
+def kinds_of_tensors(kind: str) -> tuple[str, ...]:
+    """On which tensors an operator is read."""
+    _discover()
+    form = _FORMS.get(kind, _Form())
+    plain = ("plain tensors",) if form.plain is not None else ()
+    if form.integers is not None:
+        return (*plain, "quantised tensors")
+    return (*plain, "quantised tensors of one scale") if form.moves else plain
+
+
 def find_operator(node: Operator, tensors: Sequence[Tensor]) -> Build:
     """The function for an operator on these tensors; raises UnsupportedError if there is none."""
     _discover()
     form = _FORMS.get(node.kind)
     if form is None:
-        raise UnsupportedError("this operator is not supported")
+        reason = why_not_read(node.kind)
+        raise UnsupportedError(f"this operator is not supported{reason and ': '}{reason}")
     read = [tensors[k] for k in node.inputs if k >= 0]
     written = [tensors[k] for k in node.outputs if k >= 0]
     if not any(t.is_quantised for t in (*read, *written)):

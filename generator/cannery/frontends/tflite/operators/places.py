@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.tflite.scope import Scope, operator
 from cannery.ir.graph import Array
-from cannery.ir.tensor import DType
+from cannery.ir.tensor import MAX_ELEMENTS, DType
 from cannery.ops.indexing.gather import Gather, GatherND
 from cannery.ops.indexing.masks import ReverseSequence
+from cannery.ops.indexing.scatter import ScatterND
 from cannery.ops.logic.compare import Equal, Where
 from cannery.ops.movement.op import Cast
 from cannery.ops.ordering.cumulative import CumSum
@@ -107,6 +110,22 @@ def reverse_sequence(scope: Scope) -> str:
         raise UnsupportedError("time and samples other than the first two axes")
     wide = scope.node(Cast(DType.INT64), [scope.input(1)], "lengths")
     return scope.node(ReverseSequence(batch, time), [x, wide])
+
+
+@operator("SCATTER_ND")
+def scatter_nd(scope: Scope) -> str:
+    """indices[..,K], updates, shape: zeros, to which the updates are added at their places."""
+    indices, updates = scope.input(0), scope.input(1)
+    shape = scope.known_integers(2, "its shape")
+    if min(shape, default=1) < 1 or prod(shape) > MAX_ELEMENTS:
+        raise ModelError(f"its shape {shape}")
+    known = scope.array(indices)
+    if known is not None and known.ndim and known.shape[-1] <= len(shape):
+        for axis in range(known.shape[-1]):
+            _check_range(known[..., axis], shape[axis])
+    zeros = scope.constant("zeros", np.zeros(shape, scope.dtype(updates).numpy))
+    wide = scope.node(Cast(DType.INT64), [indices], "places")
+    return scope.node(ScatterND("add"), [zeros, wide, updates])
 
 
 @operator("ONE_HOT")
