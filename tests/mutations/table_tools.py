@@ -57,6 +57,7 @@ _mca = rows(
 )
 _inorder = rows(f"{_C}/analysis/inorder.py", "tests/analysis/test_inorder.py")
 _arm_pipeline = rows(f"{_C}/analysis/arm_pipeline.py", "tests/analysis/test_inorder.py")
+_errors = rows(f"{_C}/execution/error_bounds.py", "tests/execution/test_numbers.py")
 _control = rows(f"{_C}/analysis/control.py", "tests/analysis/test_control.py")
 _longest = rows(f"{_C}/analysis/longest.py", "tests/analysis/test_longest.py")
 _stack = rows(f"{_C}/analysis/stack.py", "tests/analysis/test_stack.py")
@@ -67,6 +68,21 @@ _capture = rows("cmake/capture_compiler.py", "tests/cmake/test_building.py",
 _run = rows("cmake/run_cannery.py", "tests/cmake/test_run_cannery.py")
 
 CHANGES: tuple[Change, ...] = (
+    _errors(
+        "errors of inputs are not carried on by products",
+        "return Span(low, high, carried + own + (terms + 1) * UNDERFLOW)",
+        "return Span(low, high, own + (terms + 1) * UNDERFLOW)",
+    ),
+    _errors(
+        "Winograd rounds as direct sums do",
+        "own = _winograd(way.tile, x.size, w.low, bias)",
+        "own = _gamma(terms + 1) * (_of(op, x.size, np.abs(w.low)) + np.abs(bias))",
+    ),
+    _errors(
+        "sums are rounded once",
+        "own = _gamma(terms + 1) * sizes",
+        "own = _gamma(1) * sizes",
+    ),
     _control(
         "what is set under a condition does not depend on it",
         "known, found[1], max(depends, _depends(found[2], known, tables))",

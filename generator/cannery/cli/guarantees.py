@@ -12,10 +12,11 @@ import click
 from cannery.cli.arguments import generating_options, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table, warn
+from cannery.errors import OptionError
 from cannery.execution.flow import Flow
 from cannery.execution.guarantees import Calls, Guarantees, Memory, guarantees
-from cannery.execution.samples import seeded_samples
-from cannery.pipeline import compile_graph, import_graph
+from cannery.execution.numbers import UNIT_BOX, Numbers
+from cannery.pipeline import compile_model
 from cannery.target.toolchain import find_toolchain
 
 #: Inputs that the code is run on.
@@ -31,8 +32,15 @@ _SAMPLES = 3
     ),
 )
 @generating_options()
+@click.option(
+    "--box",
+    type=(float, float),
+    default=UNIT_BOX,
+    metavar="LOW HIGH",
+    help="Where float inputs lie, for the bound of rounding errors. [default: -1 1]",
+)
 @json_option
-def command(model: Path, as_json: bool, **raw: Any) -> int:
+def command(model: Path, as_json: bool, box: tuple[float, float], **raw: Any) -> int:
     """Say what is certain about MODEL's generated code on a target.
 
     The stack is the most that any path through the machine code takes; beside it stands what runs
@@ -42,11 +50,13 @@ def command(model: Path, as_json: bool, **raw: Any) -> int:
     options = replace(options_of(model, raw), split=1)  # the code is the same, in one file
     toolchain = find_toolchain(options)
     runner = toolchain.emulator()
-    graph = import_graph(options)
-    compiled = compile_graph(graph, options)
+    if not box[0] <= box[1] < float("inf"):
+        raise OptionError(
+            "the second number must not be smaller", where="--box", cure="for example --box -1 1"
+        )
+    compiled = compile_model(options)
     note(f"building {options.name} for {toolchain.target.name}")
-    samples = seeded_samples(graph, _SAMPLES)
-    found = guarantees(compiled.source, compiled.files, toolchain, runner, samples)
+    found = guarantees(compiled.source, compiled.files, toolchain, runner, _SAMPLES, box)
     isa, compiler = compiled.source.isa.name, toolchain.compiler.version
     if as_json:
         print_json({
@@ -75,6 +85,8 @@ def _print(found: Guarantees) -> None:
     print_table(["one call", "", ""], _flow(found.flow))
     for condition in found.flow.on_data:
         click.echo(f"  on data: {condition.function}: {condition.kind} ({condition.text})")
+    click.echo()
+    print_table(["numbers", "", ""], _numbers(found.numbers))
 
 
 def _memory(memory: Memory) -> list[list[object]]:
@@ -133,3 +145,22 @@ def _cycles(flow: Flow) -> list[object]:
     if bound.unknown:
         more.append(f"without {', '.join(bound.unknown)}, which the table lacks")
     return ["cycles", f"{bound.cycles:,}", "; ".join([what, *more])]
+
+
+def _numbers(numbers: Numbers) -> list[list[object]]:
+    """Sums of integers, bits, errors of floats."""
+    rows: list[list[object]] = []
+    if numbers.sums:
+        largest = max(each.largest for each in numbers.sums)
+        text = f"of 2,147,483,647 in the {len(numbers.sums)} layers that multiply integers"
+        rows.append(["largest sum", f"{largest:,}", text])
+    layers = f"not those of {len(numbers.differing)} layers of floats"
+    same = "yes" if not numbers.differing else "no"
+    rows.append(["same bits everywhere", same, layers if numbers.differing else ""])
+    low, high = numbers.box
+    for bound, seen in zip(numbers.errors, numbers.seen, strict=True):
+        known = bound.error is not None
+        shown = f"{bound.error:.2g}" if known else "unknown"
+        text = f"at most, for inputs from {low:g} to {high:g}" if known else bound.reason
+        rows.append([f"error of {bound.output}", shown, f"{text}; seen: {seen:.2g}"])
+    return rows

@@ -1,4 +1,4 @@
-"""What is certain about a network's compiled code: its stack and memory, what it calls and runs.
+"""What is certain about a network's compiled code: stack, memory, calls, what runs, numbers.
 
 The stack is computed from the machine code of a whole program, over all paths, and compared with
 what a run under an emulator writes.
@@ -17,7 +17,8 @@ from cannery.contents import Content
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
 from cannery.execution.flow import Flow, flow_of
-from cannery.execution.program import NetworkProgram, Sample, network_program
+from cannery.execution.numbers import UNIT_BOX, Numbers, box_samples, numbers_of
+from cannery.execution.program import NetworkProgram, network_program
 from cannery.execution.sizes import library_sections, read_stack_usage
 from cannery.measure.elf import SectionSizes
 from cannery.target.runner import Runner
@@ -123,21 +124,25 @@ class Guarantees:
     calls: Calls
     memory: Memory
     flow: Flow
+    numbers: Numbers
 
     @property
     def broken(self) -> tuple[str, ...]:
         """What contradicts a bound, as text; empty if nothing does."""
-        return tuple(
+        stack = (
             f"{bound.function} wrote {bound.painted} bytes of stack, the bound is {bound.bytes}"
             for bound in self.stack if (bound.painted or 0) > bound.bytes
         )  # fmt: skip
+        return (*stack, *self.numbers.broken)
 
 
 def guarantees(
     source: Source, files: Mapping[str, Content], toolchain: Toolchain, runner: Runner,
-    samples: Sequence[Sample],
+    count: int, box: tuple[float, float] = UNIT_BOX,
 ) -> Guarantees:  # fmt: skip
-    """Compile a network as a library and as a program, and run that.
+    """Compile a network as a library and as a program, and run that with `count` random inputs.
+
+    Errors of floats are bounded for inputs between the two numbers of `box`.
 
     Raises ToolchainError, also for processors whose stack is not understood.
     """
@@ -145,12 +150,14 @@ def guarantees(
         sections, _ = library_sections(folder, source, files, toolchain)
     memory = Memory(sections, source.single_bytes, source.single_bytes, source.states.bytes)
     told = replace(toolchain, cflags=(*toolchain.cflags, "-fstack-usage"))
+    samples = box_samples(source.graph, count, box)
     with network_program(source, files, told, samples) as program:
         use = _stack_use(program, toolchain)
         own = _public(source, files, use)
         painted = _painted(program, runner, use, own)
         flow = flow_of(program, files, use, runner, toolchain.target.name)
-    return Guarantees(painted, _calls(use, own), memory, flow)
+        numbers = numbers_of(program, runner, samples, box)
+    return Guarantees(painted, _calls(use, own), memory, flow, numbers)
 
 
 def _stack_use(program: NetworkProgram, toolchain: Toolchain) -> StackUse:

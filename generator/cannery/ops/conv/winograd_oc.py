@@ -337,9 +337,13 @@ class WinogradOc(Schedule):
         p, shape = typed(Tunables, job.params), sizes(job.graph, job.step)
         return self._weights(job, p, shape, self._blocks(shape, p, job.isa))
 
+    def tile(self, graph: Graph, step: Step) -> Tile:
+        """The algorithm of a step's tiles."""
+        return self._tile(sizes(graph, step))
+
     def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
         """The step's output with the convolution in float32, as this schedule rounds it."""
-        return emulate(self._tile(sizes(graph, step)), graph, step, inputs)
+        return emulate(self.tile(graph, step), graph, step, inputs)
 
     def _orders(self, shape: ConvShape, batch: int, *, single: bool) -> tuple[str, ...]:
         """What may be the outer loop: also positions, where a batch's inputs leave the second-level

@@ -323,9 +323,13 @@ class WinogradPlanar(Schedule):
             {b.n: _output(tiles, b.n, target) for b in panels.blocks},
         )
 
+    def tile(self, graph: Graph, step: Step) -> Tile:
+        """The algorithm of a step's tiles."""
+        return Tile(self.winograd, self.winograd)
+
     def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
         """The step's output with the convolution in float32, as this schedule rounds it."""
-        return emulate(Tile(self.winograd, self.winograd), graph, step, inputs)
+        return emulate(self.tile(graph, step), graph, step, inputs)
 
 
 @schedule

@@ -1,0 +1,191 @@
+"""Bounds of rounding errors and of integer sums: they hold for every input that is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from cannery.emit.files import output_files
+from cannery.emit.source import Source
+from cannery.execution.error_bounds import _winograd, error_bounds
+from cannery.execution.numbers import SumBound, box_samples, integer_sums, numbers_of
+from cannery.execution.program import network_program
+from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.tensor import DType
+from cannery.ops.average_pool.op import AveragePool
+from cannery.ops.concat.op import Concat
+from cannery.ops.conv.op import Conv
+from cannery.ops.conv.winograd import F2, F4, Tile
+from cannery.ops.elementwise import (
+    Abs,
+    Add,
+    Clip,
+    Elu,
+    Exp,
+    Gelu,
+    LeakyRelu,
+    Max,
+    Min,
+    Mish,
+    Mul,
+    Neg,
+    Relu,
+    Sigmoid,
+    Silu,
+    Softplus,
+    Softsign,
+    Sub,
+    Tanh,
+)  # fmt: skip
+from cannery.ops.matmul.op import MatMul
+from cannery.ops.max_pool.op import MaxPool
+from cannery.ops.movement.op import Pad, Reshape
+from cannery.ops.quantized.conv import QuantizedConv
+from cannery.ops.quantized.matmul import QuantizedMatMul
+from cannery.ops.reduce.op import ReduceMean
+from cannery.ops.softmax.op import Softmax
+from cannery.passes import run_passes
+from needs import need_runner, need_toolchain
+from nets.net_bench import make_net_source
+
+RNG = np.random.default_rng(7)
+
+
+def weights(*shape: int) -> np.ndarray:  # type: ignore[type-arg]
+    return RNG.standard_normal(shape, np.float32)
+
+
+def convolved(b: GraphBuilder) -> str:
+    """Two 3x3 layers, where Winograd may be used, with what often lies between them."""
+    x = b.input("x", (1, 12, 12, 4))
+    pads = ((1, 1), (1, 1))
+    conv = Conv((1, 1), pads, (1, 1))
+    w = b.constant("w", weights(3, 3, 4, 16))
+    bias = b.constant("b", weights(16))
+    first = b.node(Relu(), [b.node(conv, [x, w, bias], name="c")], name="r")
+    pooled = b.node(MaxPool((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 1)), [first], name="p")
+    second = b.node(conv, [pooled, b.constant("v", weights(3, 3, 16, 16))], name="d")
+    mean = b.node(AveragePool((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 1)), [second], name="a")
+    return b.node(LeakyRelu(0.1), [mean], name="y")
+
+
+def smooth(b: GraphBuilder) -> str:
+    x = b.input("x", (2, 12))
+    parts = [
+        b.node(op, [x], name=f"f{k}")
+        for k, op in enumerate((
+            Sigmoid(), Tanh(), Silu(), Softplus(), Softsign(), Mish(), Elu(0.5), Gelu(),
+            Clip(-0.5, 0.7),
+        ))
+    ]  # fmt: skip
+    return b.node(Concat(1), parts, name="y")
+
+
+def attending(b: GraphBuilder) -> str:
+    """Products of two values, a softmax, differences."""
+    x = b.input("x", (6, 8))
+    q = b.node(MatMul(), [x, b.constant("q", weights(8, 8))], name="qx")
+    k = b.node(MatMul(), [x, b.constant("k", weights(8, 8))], name="kx")
+    scores = b.node(MatMul(transpose_b=True), [q, k], name="s")
+    shares = b.node(Softmax(1), [scores], name="p")
+    out = b.node(MatMul(), [shares, x], name="o")
+    both = b.node(
+        Sub(), [b.node(Mul(), [out, x], name="m"), b.node(Neg(), [x], name="n")], name="t"
+    )
+    return b.node(ReduceMean((1,)), [both], name="y")
+
+
+def picked(b: GraphBuilder) -> str:
+    x, z = b.input("x", (3, 4)), b.input("z", (3, 4))
+    larger = b.node(Max(), [x, z], name="a")
+    smaller = b.node(Min(), [b.node(Abs(), [x], name="c"), z], name="d")
+    both = b.node(Add(), [larger, smaller], name="e")
+    padded = b.node(Pad(((0, 0), (1, 2)), 3.0), [both], name="f")
+    return b.node(Reshape((21,)), [padded], name="y")
+
+
+CASES = (convolved, smooth, attending, picked)
+
+
+def network(make: Callable[[GraphBuilder], str]) -> Graph:
+    b = GraphBuilder("net")
+    b.output(make(b))
+    return b.build()
+
+
+def made(make: Callable[[GraphBuilder], str], target: str) -> Source:
+    isa = need_toolchain(target).target.isa
+    return make_net_source(run_passes(network(make)), isa, "net")
+
+
+@pytest.mark.parametrize("box", [(-1.0, 1.0), (0.0, 3.0), (-20.0, -19.5)])
+@pytest.mark.parametrize("make", CASES)
+@pytest.mark.parametrize("target", ["generic", "native"])
+def test_no_error_exceeds_its_bound(
+    make: Callable[[GraphBuilder], str], box: tuple[float, float], target: str
+) -> None:
+    toolchain, source = need_toolchain(target), made(make, target)
+    samples = box_samples(source.graph, 6, box)
+    with network_program(source, output_files(source, "test"), toolchain, samples) as program:
+        found = numbers_of(program, need_runner(toolchain), samples, box)
+    (bound,) = found.errors
+    assert bound.error is not None and bound.largest is not None, bound.reason
+    assert 0 <= found.seen[0] <= bound.error
+    assert found.broken == ()
+    assert bound.error < bound.largest / 4 or bound.error < 1e-3
+
+
+def test_a_sum_has_highams_bound() -> None:
+    """gamma_65 times the magnitudes, nothing else."""
+    w = weights(64, 3)
+
+    def dense(b: GraphBuilder) -> str:
+        return b.node(MatMul(), [b.input("x", (1, 64)), b.constant("w", w)], name="y")
+
+    (bound,) = error_bounds(made(dense, "generic"), -2.0, 2.0)
+    assert bound.error is not None
+    expected = 2.0 * np.abs(w.astype(np.float64)).sum(axis=0).max() * 66 * 2.0**-24
+    assert bound.error == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("tile", [Tile(F2, F2), Tile(F4, F4)])
+def test_winograd_stays_within_its_bound(tile: Tile) -> None:
+    """For weights and inputs of random signs, and for those that make everything large."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        w = rng.standard_normal((3, 3, 8, 4)).astype(np.float32)
+        x = rng.choice([-1.0, 1.0], (1, 8, 8, 8)).astype(np.float32)
+        exact = np.asarray(Conv((1, 1), ((1, 1), (1, 1)), (1, 1)).reference(x, w)[0], np.float64)
+        wrong = np.abs(tile.emulate(x, w) - exact).max(axis=(0, 1, 2))
+        bound = _winograd(tile, np.abs(x).astype(np.float64), w.astype(np.float64), np.zeros(4))
+        assert (wrong <= bound).all()
+        assert (bound < 2000 * wrong.max()).all()
+
+
+def test_what_has_no_rule_says_so() -> None:
+    def steep(b: GraphBuilder) -> str:
+        x = b.input("x", (1, 4))
+        return b.node(Relu(), [b.node(Exp(), [x], name="e")], name="y")
+
+    (bound,) = error_bounds(made(steep, "generic"), -1.0, 1.0)
+    assert (bound.error, bound.largest) == (None, None)
+    assert bound.reason.startswith("Exp ('e") and "has no rule" in bound.reason
+
+
+def test_sums_of_integers_are_those_of_the_worst_input() -> None:
+    b = GraphBuilder("net")
+    x = b.input("x", (1, 3, 3, 2), DType.INT8)
+    w = np.array([[-128, 5], [7, 100]], np.int8).reshape(1, 1, 2, 2)
+    start = b.constant("start", np.array([-1000, 3], np.int32))
+    conv = QuantizedConv(dtype=DType.INT32, strides=(1, 1), pads=((0, 0), (0, 0)), dilations=(1, 1))
+    y = b.node(conv, [x, b.constant("w", w), "", "", "", start], name="y")
+    z = b.input("z", (1, 2), DType.INT16)
+    large = b.constant("v", np.full((2, 1), 32767, np.int16))
+    b.output(y)
+    b.output(b.node(QuantizedMatMul(dtype=DType.INT32), [z, large], name="m"))
+    sums = integer_sums(b.build())
+    assert sums[0] == SumBound("y", (128 + 7) * 255 + 1000)
+    assert sums[1].largest == 2 * 32767 * 2**15 and sums[1].fits
+    assert not SumBound("z", 2**31).fits
