@@ -311,8 +311,8 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "zero point of padding is subtracted",
         "generator/cannery/ops/quantized/average_pool.py",
-        "less = c_float(float(taps * op.x_zero))",
-        "less = c_float(float(prod(op.kernel) * op.x_zero))",
+        "less = taps * op.x_zero",
+        "less = prod(op.kernel) * op.x_zero",
         (kernels("quantized.average_pool", "generic", "avx2"),),
     ),
     Change(

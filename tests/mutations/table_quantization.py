@@ -42,8 +42,22 @@ _blocks = rows("generator/cannery/pipeline.py", f"{_T}/test_pasts.py")
 _raw = rows(f"{_Q}/raw.py", *_INTERFACE)
 _recurrent = rows(f"{_Q}/recurrent.py", *_LOSS, f"{_T}/test_recurrent.py::test_what_is_lost")
 _rewrite = rows(f"{_Q}/rewrite.py", *_LOSS, *_INTERFACE)
+_fixed = rows("generator/cannery/ops/quantized/fixed_scale.py", f"{_T}/test_fixed_scale.py")
 
 CHANGES: tuple[Change, ...] = (
+    _fixed(
+        "roundings of floats are not counted",
+        "near = int(np.ceil(rounded + error * 2.0**fraction))",
+        "near = int(np.ceil(rounded))",
+    ),
+    _fixed(
+        "results are rounded down", "np.ldexp(biases + 0.5, fraction)", "np.ldexp(biases, fraction)"
+    ),
+    _fixed(
+        "the bias takes no room",
+        "reach = float((largest * np.abs(scales) + np.abs(biases)).max()) + 1.0",
+        "reach = float((largest * np.abs(scales)).max()) + 1.0",
+    ),
     _steps(
         "rounding of weights is not counted",
         "LARGEST_SUM // bound - (w.shape[0] + 1) // 2",

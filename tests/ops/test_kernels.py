@@ -31,10 +31,17 @@ def test_kernels(target: str, each: bool, tmp_path: Path) -> None:
         pytest.skip(f"{report.count} candidates compiled, not run: {report.not_run}")
 
 
-def test_kernels_without_an_operating_system(tmp_path: Path) -> None:
-    """The memory of such a board has no room for all: those of fixed point, which run there."""
+@pytest.mark.parametrize(
+    ("target", "cases"),
+    [("cortex-m7", "fixed*"), ("cortex-m0plus", "quantized_dsp*"), ("riscv32imc", "quantized_dsp*"),
+     ("riscv32imc", "quantized_[ab]*")],
+)  # fmt: skip
+def test_kernels_without_an_operating_system(target: str, cases: str, tmp_path: Path) -> None:
+    """The memory of such boards has no room for all: integers, which run there, also without an
+    FPU.
+    """
     need_program("ninja", "ninja-build")
-    need_toolchain("cortex-m7")
-    report = run("cortex-m7", Want(cases="fixed*"), tmp_path)
+    need_toolchain(target)
+    report = run(target, Want(cases=cases), tmp_path)
     assert report.count > 0
     assert not report.failures, "\n".join(report.failures)

@@ -732,6 +732,56 @@ CANNERY_INLINE int32_t cannery_held(int32_t k, int32_t low, int32_t high)
     return k < low ? low : (k > high ? high : k);
 }
 
+/* a * b / 2^32, rounded down; processors that multiply no 64 bits may give up to 2 less. */
+CANNERY_INLINE int32_t cannery_product_high(int32_t a, int32_t b)
+{
+#if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
+    const int32_t a1 = a >> 16, b1 = b >> 16, a0 = a & 0xffff, b0 = b & 0xffff;
+    return a1 * b1 + (a1 * b0 >> 16) + (a0 * b1 >> 16);
+#else
+    return (int32_t)((int64_t)a * b >> 32);
+#endif
+}
+
+/* Whether k / 2^fraction is within near / 2^fraction of a whole number. */
+CANNERY_INLINE int cannery_near(int32_t k, int fraction, uint32_t near)
+{
+    return ((uint32_t)k + near) << (32 - fraction) < 2u * near << (32 - fraction);
+}
+
+#if !defined(CANNERY_OWN_PAIRS)
+/* Clamped to +-127. */
+CANNERY_INLINE int32_t cannery_held_127(int32_t k)
+{
+    return cannery_held(k, -127, 127);
+}
+#endif
+
+/* f32x1_to_i32_round(v * factor) clamped to +-bound (NaN: 0), mostly without floats: factor is
+ * mantissa * 2^(125 - shift) with a mantissa from 2^29 to 2^30, and 2^-60 < factor < 2^60.
+ *
+ * The mantissas' product has 28 or 29 bits, n of them after the point. Within 40 units of a half the
+ * floats decide, whose product is rounded by up to 32 units. */
+CANNERY_INLINE int32_t cannery_scaled(float v, float factor, int32_t mantissa, int shift,
+                                      int32_t bound)
+{
+    const int32_t bits = f32x1_as_i32(v), size = bits & 0x7fffffff, n = shift - (size >> 23);
+    int32_t whole = bound;
+    if (n >= 30 || size > 0x7f800000) {
+        return 0;
+    }
+    if (n >= 12) {
+        const int32_t own = (size & 0x7fffff) | 0x800000;
+        const int32_t fixed = cannery_product_high(own << 7, mantissa) + ((int32_t)1 << (n - 1));
+        whole = fixed >> n;
+        if (cannery_near(fixed, (int)n, 40u)) {
+            whole = f32x1_to_i32_round(f32x1_abs(v) * factor);
+        }
+        whole = whole < bound ? whole : bound;
+    }
+    return bits < 0 ? -whole : whole;
+}
+
 CANNERY_INLINE void f32x1_put_u8(uint8_t *p, f32x1 v, int32_t zero)
 {
     p[0] = (uint8_t)cannery_held(f32x1_to_i32_round(v) + zero, 0, 255);

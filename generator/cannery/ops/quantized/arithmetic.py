@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cannery.ir.numeric import Numeric
 from cannery.ir.registry import Elementwise, Op
 from cannery.ir.tensor import DType
+from cannery.target.isa import Isa
 
 F32 = NDArray[np.float32]
 
@@ -44,6 +45,11 @@ def largest_of(dtype: DType) -> int:
     one.
     """
     return 2**15 if dtype is DType.INT16 else 255
+
+
+def by_integers(isa: Isa) -> bool:
+    """Whether sums of bytes are int32: on small processors, which have no vectors of floats."""
+    return isa.widest == 1 and isa.bits == 32
 
 
 def f32(array: Numeric) -> F32:

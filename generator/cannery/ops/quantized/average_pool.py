@@ -20,7 +20,15 @@ from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_type
 from cannery.ops.quantize.linear import quantised as saturated
 from cannery.ops.quantize.stream import saturate
-from cannery.ops.quantized.arithmetic import STORED, QuantizedOp, f32, quantised
+from cannery.ops.quantized.arithmetic import (
+    STORED,
+    QuantizedOp,
+    by_integers,
+    f32,
+    largest_of,
+    quantised,
+)
+from cannery.ops.quantized.fixed_scale import fixed_scale
 from cannery.ops.quantized.scale import store_bounded
 from cannery.ops.quantized.windows import pooled_axes, tap_offsets, window_kernel
 from cannery.ops.shared.lanes import Vec, vector_runs
@@ -115,36 +123,70 @@ def _vectors(
     at = [offset(m * v.lanes) for m in each]
     x = job.inputs[0]
 
-    def loaded(place: str) -> str:
-        return v.load(f"t + c{place}", x.dtype)
+    def added(m: int, place: str) -> str:
+        """The statement that adds a number."""
+        if by_integers(job.isa):
+            return f"a{m} += t[c{place}];"
+        return f"a{m} = {v.t}_add(a{m}, {v.load(f't + c{place}', x.dtype)});"
 
-    yield from (f"{v.t} a{m} = {v.t}_zero();" for m in each)
+    zero = "int32_t a{} = 0;" if by_integers(job.isa) else f"{v.t} a{{}} = {v.t}_zero();"
+    yield from (zero.format(m) for m in each)
     rows, cols = pooled_axes(job)
     if row.taps * col.taps <= UNROLLED:
         for place in tap_offsets(job, row, col):
-            yield from (f"a{m} = {v.t}_add(a{m}, {loaded(place + at[m])});" for m in each)
+            yield from (added(m, place + at[m]) for m in each)
     else:
         yield f"for (int kh = 0; kh < {row.taps}; ++kh) {{"
         yield f"for (int kw = 0; kw < {col.taps}; ++kw) {{"
         tap = f" + kh * {rows.dilation * x.row} + kw * {cols.dilation * x.col}"
-        yield from (f"a{m} = {v.t}_add(a{m}, {loaded(tap + at[m])});" for m in each)
+        yield from (added(m, tap + at[m]) for m in each)
         yield "}"
         yield "}"
     for m in each:
         yield "{"
-        yield from _finish(op, row.taps * col.taps, v, f"a{m}", f"o + c{at[m]}")
+        yield from _finish(job, op, row.taps * col.taps, v, f"a{m}", f"o + c{at[m]}")
         yield "}"
     yield "}"
 
 
-def _finish(op: QuantizedAveragePool, taps: int, v: Vec, total: str, pointer: str) -> list[str]:
+def _finish(
+    job: Job, op: QuantizedAveragePool, taps: int, v: Vec, total: str, pointer: str
+) -> list[str]:
     """Statements that store the results of a vector of sums."""
     count = prod(op.kernel) if op.count_include_pad else taps
-    less = c_float(float(taps * op.x_zero))
-    total = f"{v.t}_sub({total}, {v.t}_set1({less}))" if op.x_zero else total
+    less = taps * op.x_zero
+    if by_integers(job.isa):
+        total = f"({total}{offset(-less)})" if less else total
+        if lines := _fixed(job, op, taps, total, pointer, op.scale / count):
+            return lines
+        total = f"{v.t}_from_i32({total})"
+    elif less:
+        total = f"{v.t}_sub({total}, {v.t}_set1({c_float(float(less))}))"
     found = [f"{v.t} v = {v.t}_mul({total}, {v.t}_set1({c_float(op.scale / count)}));"]
     if op.zero is not None:
         return [*found, *saturate(v, "v", pointer, op.zero, op.dtype)]
     if op.bound:
         return [*found, store_bounded(v, "v", pointer, op.bound, op.dtype, finite=True)]
     return [*found, v.store(pointer, "v")]
+
+
+def _fixed(
+    job: Job, op: QuantizedAveragePool, taps: int, total: str, pointer: str, scale: float
+) -> list[str]:
+    """The same for a sum without floats, where these are slow; empty if that cannot be."""
+    if not job.isa.has("soft_float") or not (op.bound or op.zero is not None):
+        return []
+    info, zero = np.iinfo(op.dtype.value), op.zero or 0
+    low, high = (-op.bound, op.bound) if op.bound else (int(info.min), int(info.max))
+    largest = np.array([taps * (largest_of(job.inputs[0].dtype) + abs(op.x_zero))])
+    scales, none = np.array([scale], np.float32), np.zeros(1, np.float32)
+    fixed = fixed_scale(largest, scales, none, low - zero, high - zero)
+    if fixed is None:
+        return []
+    floats = f"f32x1_mul(f32x1_from_i32({total}), {c_float(scale)})"
+    return [
+        *fixed.lines(
+            total, str(fixed.factors[0]), str(fixed.offsets[0]), f"f32x1_to_i32_round({floats})"
+        ),
+        f"*({pointer}) = ({op.dtype.c_name})cannery_held(whole{offset(zero)}, {low}, {high});",
+    ]

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from cannery.ctext.environment import offset
 from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
+from cannery.ops.elementwise import Add, Relu, Sub
 from cannery.ops.quantize.stream import by_runs, dequantised, saturate, streamed
+from cannery.ops.quantized.arithmetic import largest_of
 from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise
+from cannery.ops.quantized.fixed_scale import fixed_sum
 from cannery.ops.quantized.scale import store_bounded
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import stream_cycles
@@ -77,5 +83,35 @@ def _pair(job: Job, op: QuantizedElementwise, v: Vec, at: str) -> list[str]:
     if op.y.scale != 1.0:
         lines.append(f"v = {t}_div(v, {t}_set1({c_float(op.y.scale)}));")
     if op.bound:
-        return [*lines, store_bounded(v, "v", f"yr{at}", op.bound, op.dtype)]
-    return [*lines, *saturate(v, "v", f"yr{at}", op.y.zero, op.dtype)]
+        lines.append(store_bounded(v, "v", f"yr{at}", op.bound, op.dtype))
+    else:
+        lines += saturate(v, "v", f"yr{at}", op.y.zero, op.dtype)
+    return _without_floats(job, op, lines, at) if job.isa.has("soft_float") else lines
+
+
+def _without_floats(job: Job, op: QuantizedElementwise, floats: list[str], at: str) -> list[str]:
+    """The same for single sums by integers, and by `floats` only where rounding decides."""
+    relu = op.activation == (Relu(),)
+    if not isinstance(op.op, Add | Sub) or (op.activation and not relu):
+        return floats
+    info, zero = np.iinfo(op.dtype.value), op.y.zero
+    low, high = (-op.bound, op.bound) if op.bound else (int(info.min), int(info.max))
+    low = max(low, zero) if relu else low
+    parts = list(zip((op.a, op.b), job.step.anchor.inputs, strict=True))
+    sizes = [largest_of(job.type(value).dtype) + abs(scaled.zero) for scaled, value in parts]
+    y_scale = float(np.float32(op.y.scale))
+    first, second = (float(np.float32(scaled.scale)) / y_scale for scaled, _ in parts)
+    second = -second if isinstance(op.op, Sub) else second
+    fixed = fixed_sum((sizes[0], sizes[1]), (first, second), low - zero, high - zero)
+    if fixed is None:
+        return floats
+    names = ("xr", "xr" if len(job.inputs) == 1 else "x1r")
+    a, b = (
+        f"(*({name}{at}){offset(-scaled.zero)})"
+        for name, (scaled, _) in zip(names, parts, strict=True)
+    )
+    held = f"cannery_held((fixed >> {fixed.fraction}){offset(zero)}, {low}, {high})"
+    return [
+        f"const int32_t fixed = {fixed.total(a, b)};", f"if ({fixed.needed}) {{", *floats,
+        "} else {", f"    *(yr{at}) = ({op.dtype.c_name}){held};", "}",
+    ]  # fmt: skip

@@ -73,7 +73,7 @@ class QuantizedConvDsp(FixedSchedule):
             y=job.output, t=tiles, finish=finish, runs=runs, symbol=job.symbol, flat=flat,
         )  # fmt: skip
         constants = (tile_weights(job, w, tiles), *finish.constants)
-        return Kernel(code, constants, scratch_bytes=tiles.scratch_bytes, band=1)
+        return Kernel(finish.functions + code, constants, scratch_bytes=tiles.scratch_bytes, band=1)
 
 
 def _is_flat(s: ConvShape, x: Layout, y: Layout) -> bool:

@@ -117,7 +117,7 @@ class QuantizedConvN(Schedule):
         )  # fmt: skip
         packed = pack_groups(w, blocks, job.isa)
         weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][run][group][vector]")
-        return Kernel(code, (weights, *finish.constants), band=1)
+        return Kernel(finish.functions + code, (weights, *finish.constants), band=1)
 
 
 def weights_of(graph: Graph, s: ConvShape, runs: Runs) -> NDArray[Any]:

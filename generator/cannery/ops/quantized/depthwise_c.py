@@ -2,7 +2,7 @@
 
 No sum exceeds 2^24 (whoever makes the op proves it), so each of these products and sums is exact,
 in any order. So integers become floats as they are loaded, and neighbouring pixels share their
-loads.
+loads. Small processors add in int32.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cannery.ctext.environment import offset
 from cannery.ir.graph import Graph
 from cannery.ops.conv.depthwise import window_columns
 from cannery.ops.conv.geometry import ConvShape
-from cannery.ops.quantized.arithmetic import BYTES
+from cannery.ops.quantized.arithmetic import BYTES, by_integers
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.depthwise import QuantizedDepthwise, pixel_choices
 from cannery.ops.quantized.finish import AnyFinish, make_finish
@@ -77,7 +77,7 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
         assert isinstance(op, QuantizedConv)
         w = job.graph.constants[s.weight].reshape(s.taps, s.oc)
         finish = make_finish(job, op, w, np.zeros(s.oc, np.int64))
-        padded = padded_channels(w.astype(np.float32))
+        padded = padded_channels(w if by_integers(job.isa) else w.astype(np.float32))
         weights = ConstArray(f"{job.symbol}_w", padded.ravel(), "weights [tap][channel], padded")
         x, y = job.inputs[0], job.output
         lines = [
@@ -102,25 +102,30 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
             lines.append("}")
         body = "\n".join(f"    {line}" for line in (*lines, "}"))
         head = f"{describe(job)}\n{signature(job, band=True)}"
-        return Kernel(f"{head}\n{{\n{body}\n}}\n", (weights, *finish.constants), band=1)
+        code = f"{finish.functions}{head}\n{{\n{body}\n}}\n"
+        return Kernel(code, (weights, *finish.constants), band=1)
 
 
 def _tile(job: Job, s: ConvShape, finish: AnyFinish, v: Vec, px: int) -> list[str]:
     """Statements of `px` pixels of one vector of channels."""
     t, x, y, pitch = v.t, job.inputs[0], job.output, s.oc + CHANNEL_PADDING
+    integers = by_integers(job.isa)
     begin = f"{t}_zero()"
-    if finish.start:
+    if integers:
+        t, begin = "int32_t", f"{finish.start}[oc]" if finish.start else "0"
+    elif finish.start:
         begin = f"{t}_from_i32(i32x{v.lanes}_load({finish.start} + oc))"
     lines = [f"const {t} begin = {begin};", *(f"{t} a{m} = begin;" for m in range(px))]
     for r in range(s.kh):
         for column in window_columns(s, px):
             at = f"xp{offset(r * s.dh * x.row + column.at * x.col)}"
-            lines += ["{", f"const {t} u = {v.load(at, x.dtype)};"]
+            lines += ["{", f"const {t} u = {f'*({at})' if integers else v.load(at, x.dtype)};"]
             for m, tap in column.users:
-                w = f"{t}_load({job.symbol}_w + oc{offset((r * s.kw + tap) * pitch)})"
-                lines.append(f"a{m} = {t}_fma(u, {w}, a{m});")
+                w = f"{job.symbol}_w + oc{offset((r * s.kw + tap) * pitch)}"
+                added = f"a{m} + u * *({w})" if integers else f"{t}_fma(u, {t}_load({w}), a{m})"
+                lines.append(f"a{m} = {added};")
             lines.append("}")
     for m in range(px):
-        stored = finish.lines(v, f"a{m}", "oc", f"yp{offset(m * y.col)}", floats=True)
+        stored = finish.lines(v, f"a{m}", "oc", f"yp{offset(m * y.col)}", floats=not integers)
         lines += ["{", *stored, "}"]
     return lines

@@ -109,7 +109,9 @@ class QuantizedDepthwiseDsp(QuantizedDepthwise):
             f"{job.symbol}_w", pack_rows(w), "weights [channel][row][columns 0 1 1 2]"
         )
         scratch = CHANNELS * planes.size * 2
-        return Kernel(code, (weights, *finish.constants), scratch_bytes=scratch, band=1)
+        return Kernel(
+            finish.functions + code, (weights, *finish.constants), scratch_bytes=scratch, band=1
+        )
 
 
 def pack_rows(w: NDArray[Any]) -> NDArray[Any]:

@@ -113,7 +113,7 @@ class QuantizedDepthwisePairs(QuantizedDepthwise):
         )  # fmt: skip
         packed = pack_groups(weight_pairs(s, w), blocks, job.isa, turns(blocks))
         weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][pair of taps][channel]")
-        return Kernel(code, (weights, *finish.constants), band=1)
+        return Kernel(finish.functions + code, (weights, *finish.constants), band=1)
 
 
 def _blocks(s: ConvShape, p: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:

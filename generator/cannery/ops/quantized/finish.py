@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -19,6 +19,7 @@ from cannery.ops.elementwise import Clip, Relu
 from cannery.ops.quantize.stream import LARGEST_PUT, put, saturate
 from cannery.ops.quantized.arithmetic import F32, STORED, largest_of, largest_sums
 from cannery.ops.quantized.fixed_finish import FixedFinish, by_vector, make_fixed_finish
+from cannery.ops.quantized.fixed_scale import FixedScale, fixed_scale
 from cannery.ops.quantized.groups import Groups
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.quantized.scale import bounded
@@ -35,7 +36,7 @@ class Finish:
     """Renders these statements; `constants` are the arrays that they read.
 
     `start` is the array of the sums' initial values; empty: zeros. `small`: the results provably
-    fit the quick words for bytes.
+    fit the quick words for bytes. `fixed`: how single sums are scaled without floats.
     """
 
     op: QuantizedProduct
@@ -45,6 +46,7 @@ class Finish:
     gain: float | None
     start: str
     small: bool
+    fixed: FixedScale | None
     constants: tuple[ConstArray, ...]
 
     @property
@@ -59,31 +61,64 @@ class Finish:
         above = isinstance(last, Relu) or (isinstance(last, Clip) and last.minimum >= 0.0)
         return above and (self.gain is None or self.gain > 0.0)
 
-    def scalar_lines(self, acc: str, channel: str, pointer: str) -> Sequence[str]:
-        """The same for a single sum, which is clamped as an integer where that is the same."""
-        held = self._held()
-        if held is None:
-            return self.lines(Vec(0, 1, 1, 0), acc, channel, pointer)
-        zero, low, high = held
+    @property
+    def functions(self) -> str:
+        """What the code calls, to stand before it: the result by floats, where `fixed` asks."""
+        if not self.fixed:
+            return ""
+        lines = [
+            "/* The sum in the scale of the results, where rounding decides; rarely called. */",
+            f"CANNERY_APART int32_t {self.symbol}_rounded(int32_t sum, int channel)", "{",
+            *(f"    {line}" for line in self._scaled("sum", "channel")),
+            "    return f32x1_to_i32_round(v);", "}", "",
+        ]  # fmt: skip
+        return "\n".join(lines)
+
+    def _scaled(self, acc: str, channel: str) -> list[str]:
+        """Statements that make `v` of a sum."""
         found = [f"f32x1 v = f32x1_mul(f32x1_from_i32({acc}), {self.symbol}_scale[{channel}]);"]
         if self.biased:
             found.append(f"v = f32x1_add(v, {self.symbol}_bias[{channel}]);")
-        whole = f"f32x1_to_i32_round(v){offset(zero)}"
+        return found
+
+    def scalar_lines(self, acc: str, channel: str, pointer: str) -> Sequence[str]:
+        """The same for a single sum, which is clamped as an integer where that is the same."""
+        held = self.held
+        if held is None:
+            return self.lines(Vec(0, 1, 1, 0), acc, channel, pointer)
+        zero, low, high = held
+        if self.fixed:
+            found, rounded = self._fixed_lines(self.fixed, acc, channel), "whole"
+        else:
+            found, rounded = self._scaled(acc, channel), "f32x1_to_i32_round(v)"
+        whole = f"{rounded}{offset(zero)}"
         clamped = f"cannery_held({whole}, {low}, {high})"
         if (low, high) == (-127, 127):
             clamped = f"cannery_held_127({whole})"
         return [*found, f"*({pointer}) = ({self.y}){clamped};"]
 
-    def _held(self) -> tuple[int, int, int] | None:
+    def _fixed_lines(self, fixed: FixedScale, acc: str, channel: str) -> list[str]:
+        """Statements that make `whole`, the rounded result, of a sum."""
+        factor, added = (f"{self.symbol}_{what}[{channel}]" for what in ("factor", "offset"))
+        rounded = f"{self.symbol}_rounded({acc}, {channel})"
+        return fixed.lines(acc, factor, added, rounded)
+
+    @property
+    def held(self) -> tuple[int, int, int] | None:
         """The zero point and the bounds of results that are clamped as integers, if they may be."""
         op, relu = self.op, self.op.activation == (Relu(),)
         whole = op.result_dtype in STORED and not self.table and self.gain is None
-        if not (whole and self.small and (relu or not op.activation)):
+        clip = op.activation[0] if len(op.activation) == 1 else None
+        if not (whole and self.small and (relu or isinstance(clip, Clip) or not op.activation)):
             return None
-        if op.bound:
-            return 0, 0 if relu else -op.bound, op.bound
         zero, info = op.zero or 0, np.iinfo(op.dtype.value)
-        return zero, max(int(info.min), zero) if relu else int(info.min), int(info.max)
+        low, high = (-op.bound, op.bound) if op.bound else (int(info.min), int(info.max))
+        if relu:
+            low = max(low, zero)
+        if isinstance(clip, Clip):
+            least, most = (float(np.rint(np.float32(b))) for b in (clip.minimum, clip.maximum))
+            low, high = int(max(low, least + zero)), int(min(high, most + zero))
+        return (zero, low, high) if low <= high else None
 
     def lines(
         self, v: Vec, acc: str, channel: str, pointer: str, *, floats: bool = False
@@ -93,6 +128,8 @@ class Finish:
         `channel` is the C expression of its first channel; `floats`: sums are whole numbers in
         float32.
         """
+        if self.fixed and v.lanes == 1 and not floats:
+            return self.scalar_lines(acc, f"{channel}{offset(v.start)}", pointer)
         if self.op.is_sum:
             return _store_sums(v, f"{v.t}_to_i32({acc})" if floats else acc, pointer)
         factors = [self._factor(name, v, channel) for name in self._factors]
@@ -107,7 +144,7 @@ class Finish:
         Row m goes to `pointer` + m * `pitch`; `channel` as in `lines`. `kept`: scales and biases
         are in registers, and neighbouring vectors are narrowed together.
         """
-        if not kept or self.op.is_sum:
+        if not kept or self.fixed or self.op.is_sum:
             return by_vector(self.lines, block, rows, channel, pointer, pitch)
         found = ["{"]
         for (n, v), name in product(enumerate(block.vecs), self._factors):
@@ -213,13 +250,34 @@ def make_finish(
     if table:
         constants.append(table_array(f"{job.symbol}_table", table))
     constants += initial
-    return Finish(
+    finish = Finish(
         op, job.symbol, bool(bias), table, float(job.constant(gain)) if gain else None,
-        f"{job.symbol}_start" if starts else "", not op.is_sum and not vary and _is_small(
-            op, largest, job.constant(scale),
-            job.constant(bias) if bias else np.zeros(1, np.float32),
-        ), tuple(constants),
+        f"{job.symbol}_start" if starts else "", False, None, tuple(constants),
     )  # fmt: skip
+    if op.is_sum or vary:
+        return finish
+    added = job.constant(bias) if bias else np.zeros(1, np.float32)
+    finish = replace(finish, small=_is_small(op, largest, job.constant(scale), added))
+    if job.isa.has("soft_float"):
+        return _without_floats(
+            finish, largest * factor, job.constant(scale) / np.float32(factor), added
+        )
+    return finish
+
+
+def _without_floats(finish: Finish, sums: NDArray[Any], scale: F32, bias: F32) -> Finish:
+    """The same with integers that scale single sums, if they can."""
+    held = finish.held
+    if held is None:
+        return finish
+    zero, low, high = held
+    fixed = fixed_scale(sums, scale, bias, low - zero, high - zero)
+    if fixed is None:
+        return finish
+    name = finish.symbol
+    arrays = ((fixed.factors, "factor"), (fixed.offsets, "offset"))
+    added = tuple(ConstArray(f"{name}_{what}", array, f"{what} [n]") for array, what in arrays)
+    return replace(finish, fixed=fixed, constants=(*finish.constants, *added))
 
 
 def _is_small(op: QuantizedProduct, sums: NDArray[Any], scale: F32, bias: F32) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,9 @@ class FixedFinish:
     `values` are what the arrays hold, or the number that all of an array are. `long`: products of
     64 bits take the place of those with float64.
     """
+
+    #: It calls no function of its own.
+    functions: ClassVar[str] = ""
 
     op: QuantizedProduct
     symbol: str

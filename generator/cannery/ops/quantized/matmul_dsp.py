@@ -70,5 +70,9 @@ class QuantizedMatMulDsp(FixedSchedule):
         )  # fmt: skip
         constants = (tile_weights(job, w, tiles), *finish.constants)
         return Kernel(
-            code, constants, scratch_bytes=tiles.scratch_bytes, whole=True, stops=job.rows_stop
+            finish.functions + code,
+            constants,
+            scratch_bytes=tiles.scratch_bytes,
+            whole=True,
+            stops=job.rows_stop,
         )

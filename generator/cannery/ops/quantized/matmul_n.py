@@ -112,7 +112,8 @@ class QuantizedMatMulN(Schedule):
         packed = pack_groups(w, blocks, job.isa)
         weights = ConstArray(b.pointer, packed, f"weights [block][k / {g.size}][vector][groups]")
         return Kernel(
-            code, (weights, *finish.constants), whole=True, units=cut.units, stops=job.rows_stop,
+            finish.functions + code, (weights, *finish.constants), whole=True, units=cut.units,
+            stops=job.rows_stop,
         )  # fmt: skip
 
 

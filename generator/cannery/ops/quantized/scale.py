@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import frexp, ldexp
 
 from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
@@ -64,6 +65,12 @@ def store_bounded(
     return f"{store}({pointer}, {bounded(v.t, name, bound)}{valid});"
 
 
+def _words(number: float, factor: str, bound: int) -> str:
+    """The arguments of `cannery_scaled` after the first; `factor` is the number in C."""
+    fraction, exponent = frexp(number)
+    return f"{factor}, {int(ldexp(fraction, 30))}, {125 - (exponent - 30)}, {bound}"
+
+
 @schedule
 @dataclass(frozen=True)
 class QuantizeStream(FixedSchedule):
@@ -86,6 +93,15 @@ class QuantizeStream(FixedSchedule):
         op, anchor = job.step.anchor.op, job.step.anchor
         assert isinstance(op, Quantize)
         factor = c_float(float(job.constant(anchor.inputs[1])))
+
+        number = job.constant(anchor.inputs[1])
+        if job.isa.has("soft_float") and 2.0**-60 < number < 2.0**60:
+            words, c = _words(float(number), factor, op.bound), op.dtype.c_name
+
+            def without_floats(_: Vec, at: str) -> list[str]:
+                return [f"*(yr{at}) = ({c})cannery_scaled(*(xr{at}), {words});"]
+
+            return Kernel(streamed(job, without_floats), whole=True)
 
         def statements(v: Vec, at: str) -> list[str]:
             scaled = f"{v.t}_mul({v.load(f'xr{at}')}, {v.t}_set1({factor}))"
