@@ -351,6 +351,20 @@ CHANGES: tuple[Change, ...] = (
         (kernels("quantized.conv_n", "neon64"),),
     ),
     Change(
+        "chains of products of bytes are proven for the mean channel",
+        f"{_OPS}/quantized/depthwise_bytes.py",
+        ".sum(axis=0).max() > np.iinfo",
+        ".sum(axis=0).mean() > np.iinfo",
+        ("tests/ops/test_ways.py",),
+    ),
+    Change(
+        "the last eight channels of a depthwise convolution begin after the others",
+        f"{_OPS}/quantized/depthwise_bytes.py",
+        "return [min(start, s.oc - CHANNELS) for start",
+        "return [start for start",
+        (kernels("quantized.depthwise_bytes", "neon64"),),
+    ),
+    Change(
         "Arm adds products with weights of -128 in int16",
         f"{_OPS}/quantized/ways.py",
         'narrow = x86 or (lane and not isa.has("dot4_u8s8"))',

@@ -340,13 +340,13 @@ for _name, (_dtype, _shape, _oc, _attributes) in EXTREMES.items():
 
 
 def depthwise(
-    of_x: DType, shape: tuple[int, ...], kernel: tuple[int, int], **attributes: Any
+    of_x: DType, shape: tuple[int, ...], kernel: tuple[int, int], most: int = 128, **attributes: Any
 ) -> Graph:
-    """Each channel on its own, to bytes, floats or sums."""
+    """Each channel on its own, to bytes, floats or sums; weights of bytes from -`most` on."""
     net = Net(7)
     x = net.input("x", shape, of_x)
     n = shape[-1]
-    w: NDArray[Any] = net.rng.integers(-128, 127, (*kernel, 1, n), np.int8, endpoint=True)
+    w: NDArray[Any] = net.rng.integers(-most, min(most, 127), (*kernel, 1, n), np.int8, True)
     if of_x is INT16:
         w = weights(net, of_x, prod(kernel), n).reshape(*kernel, 1, n)
     inputs = [x, net.constant("w", w), "", "", ""]
@@ -363,6 +363,8 @@ DEPTHWISE: dict[str, Any] = {
     "same": (UINT8, (1, 7, 9, 21), (3, 3), {"pads": ONE, "dtype": UINT8, "zero": 7}),
     "strides": (INT8, (2, 8, 9, 8), (3, 2), {"strides": (2, 2), "dtype": INT8, "zero": -3}),
     "sums": (INT8, (1, 6, 8, 5), (2, 3), {"dilations": (2, 1), "dtype": INT32}),
+    "chains": (INT8, (1, 6, 7, 27), (3, 3), {"most": 45, "pads": ONE, "bound": 127}),
+    "two": (INT8, (1, 5, 8, 9), (3, 3), {"most": 127, "dtype": INT32, "strides": (1, 2)}),
     "floats": (UINT8, (1, 6, 5, 17), (5, 5), {"pads": ((2, 2), (2, 2)), "activation": (Relu(),)}),
     "words": (INT16, (1, 6, 9, 69), (3, 3), {"pads": ONE, "bound": 8191, "activation": (Relu(),)}),
     "words_strides": (INT16, (1, 8, 11, 38), (3, 4), {"strides": (2, 2), "bound": 32767}),

@@ -16,6 +16,7 @@ from cannery.measure.trial import all_data, make_trial, random_inputs
 from cannery.ops.chains.rows import RowChain
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.matmul.product import ENOUGH_GROUPS, Cut
+from cannery.ops.quantized.depthwise_bytes import chains_of
 from cannery.ops.quantized.ways import choose_way
 from cannery.ops.reduce.op import ReduceMean
 from cannery.schedule.schedule import legal
@@ -50,6 +51,24 @@ def test_ways_to_multiply_bytes(name: str, dtype: str, ways: tuple[str, ...]) ->
         w[0:2, 0] = number
         found.append(choose_way(b.build(), x, w, isa(name)).dot)
     assert tuple(found) == ways
+
+
+@pytest.mark.parametrize(
+    ("weights", "largest", "chains"),
+    [
+        ([-128] * 4, 128, [1, 1, 1, 1]),
+        ([-128] * 4, 127, [2, 2]),
+        ([127, -127, 127, 127, 1, 1], 128, [2, 3, 1]),
+        ([60, -60, 60, 60, 60], 128, [4, 1]),
+        ([60, -60, 60, 60, 60], 100, [5]),
+    ],
+)
+def test_products_of_bytes_add_up_in_int16(
+    weights: list[int], largest: int, chains: list[int]
+) -> None:
+    """Whatever their signs, and the more of them the fewer additions of int32."""
+    w = np.stack([np.array(weights, np.int8), np.ones(len(weights), np.int8)], axis=1)
+    assert [len(chain) for chain in chains_of(w, largest)] == chains
 
 
 @pytest.mark.parametrize("stops", [False, True])

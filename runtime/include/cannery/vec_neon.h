@@ -703,6 +703,34 @@ CANNERY_INLINE void f32x4_bytes_by_table(void *y, const void *x, ptrdiff_t n, co
 }
 #endif
 
+/* ---- products of bytes in int16 ----------------------------------------- */
+
+#define CANNERY_HAS_BYTE_PRODUCTS 1
+typedef int8x8_t b8x8;
+
+CANNERY_WORD1(b8x8, b8x8_load, const int8_t *, vld1_s8(a))
+CANNERY_WORD1(b8x8, b8x8_flip, b8x8, veor_s8(a, vdup_n_s8(-128)))
+CANNERY_WORD2(p16x4, p16x4_mul_bytes, b8x8, vmull_s8(a, b))
+
+CANNERY_INLINE p16x4 p16x4_mla_bytes(b8x8 a, b8x8 b, p16x4 acc)
+{
+    return vmlal_s8(acc, a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_add_first(p16x4 a, i32x4 acc)
+{
+    return vaddw_s16(acc, vget_low_s16(a));
+}
+
+CANNERY_INLINE i32x4 i32x4_add_second(p16x4 a, i32x4 acc)
+{
+#if defined(__aarch64__)
+    return vaddw_high_s16(acc, a);
+#else
+    return vaddw_s16(acc, vget_high_s16(a));
+#endif
+}
+
 #define CANNERY_LANES 4
 #include "vec_base.h"
 #undef CANNERY_LANES

@@ -116,6 +116,11 @@
  *                           load4 only if CANNERY_HAS_LANE_DOT
  *   f32x4_bytes_by_table(y, x, n, table)   y[i] = table[x[i]] for i < n, unsigned bytes from 256;
  *                           y may be x; only if CANNERY_HAS_BYTE_TABLE
+ *   b8x8_load(p), b8x8_flip(a)   eight bytes at any address; the highest bit of each flipped
+ *   p16x4_mul_bytes(a, b), p16x4_mla_bytes(a, b, acc)   their eight products, and added to acc;
+ *                           must not leave int16
+ *   i32x4_add_first(a, acc), i32x4_add_second(a, acc)   acc[i] + a[i]; acc[i] + a[i + 4]. These
+ *                           from b8x8 on only if CANNERY_HAS_BYTE_PRODUCTS
  * Eight and sixteen lanes
  *   f32x8_lo, f32x8_hi -> f32x4; f32x8_join(lo, hi); f32x16 likewise of f32x8; i32x8_lo ...
  *   f32x8_broadcast4(p), f32x16_broadcast4(p)     v[i] = p[i % 4]

@@ -30,8 +30,8 @@ from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
 from cannery.target.isa import Isa
 
-#: Cycles of one iteration of a loop.
-LOOP = 1.5
+#: Cycles of one iteration of a loop, and to load what the sums of a vector meet.
+LOOP, FACTORS = 1.5, 1.0
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class QuantizedConvN(Schedule):
                 n = len(block.vecs)
                 run = groups.tile_cycles(isa, px, n, groups.padded(runs.size))
                 run += LOOP * (groups.padded(runs.size) / groups.size // unroll)
-                one = s.kh * runs.across * run + FINISH * px * n / 2.0
+                one = s.kh * runs.across * run + FINISH * px * n / 2.0 + FACTORS * n
                 cycles += tiles * block.count * one
                 code += 8.0 * px * n * (unroll + FINISH)
         return Estimate(s.oh * cycles, code)

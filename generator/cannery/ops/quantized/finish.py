@@ -142,24 +142,26 @@ class Finish:
         """Statements that store the results of a tile of sums `a<row>_<vector>`.
 
         Row m goes to `pointer` + m * `pitch`; `channel` as in `lines`. `kept`: scales and biases
-        are in registers, and neighbouring vectors are narrowed together.
+        stay in registers for all rows, and neighbouring vectors are narrowed together.
         """
         if not kept or self.fixed or self.op.is_sum:
             return by_vector(self.lines, block, rows, channel, pointer, pitch)
-        found = ["{"]
-        for (n, v), name in product(enumerate(block.vecs), self._factors):
-            found.append(f"{v.t} {name}{n} = {self._factor(name, v, channel)};")
-            found += [f"CANNERY_OPAQUE_VEC({name}{n});"]
-        for m, places in product(range(rows), self._together(block.vecs)):
+        found = list[str]()
+        for places in self._together(block.vecs):
+            vecs = [block.vecs[n] for n in places]
             found.append("{")
-            for n in places:
-                factors = [f"{name}{n}" for name in self._factors]
-                whole = f"{block.vecs[n].t}_from_i32(a{m}_{n})"
-                found += self._value(block.vecs[n], f"v{n}", whole, factors)
-            vecs, values = [block.vecs[n] for n in places], [f"v{n}" for n in places]
-            found += self._stored(vecs, values, f"{pointer}{offset(m * pitch + vecs[0].start)}")
+            for (n, v), name in product(zip(places, vecs, strict=True), self._factors):
+                found.append(f"{v.t} {name}{n} = {self._factor(name, v, channel)};")
+                found += [f"CANNERY_OPAQUE_VEC({name}{n});"]
+            for m in range(rows):
+                found.append("{")
+                for n, v in zip(places, vecs, strict=True):
+                    factors = [f"{name}{n}" for name in self._factors]
+                    found += self._value(v, f"v{n}", f"{v.t}_from_i32(a{m}_{n})", factors)
+                at = f"{pointer}{offset(m * pitch + vecs[0].start)}"
+                found += [*self._stored(vecs, [f"v{n}" for n in places], at), "}"]
             found.append("}")
-        return [*found, "}"]
+        return found
 
     @property
     def _factors(self) -> tuple[str, ...]:

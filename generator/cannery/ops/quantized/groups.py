@@ -44,6 +44,10 @@ PAIR_TILES = {
     32: ((1, 4), (1, 8), (2, 4), (4, 2), (4, 3), (6, 2)),
 }
 
+#: Cycles by which each load delays a tile whose products take lanes.
+BY_LOAD = 0.15
+
+
 #: The number that makes signed numbers unsigned when added, and the other way round.
 FLIP = 128
 
@@ -174,6 +178,8 @@ class Groups:
             work / (1.25 * core.arithmetic), (loads + 2 * spills) / core.loads,
             (work + loads) / isa.core.issue, 2.0,
         )  # fmt: skip
+        # Where inputs are not loaded for each product, loads are what tiles differ in.
+        update += BY_LOAD * loads if lane else 0.0
         return k / self.size * update + 4.0
 
 

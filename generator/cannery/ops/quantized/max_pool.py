@@ -57,15 +57,35 @@ class QuantizedMaxPoolPlain(FixedSchedule):
 
     def kernel(self, job: Job) -> Kernel:
         type_, channels = job.output.dtype.c_name, job.inputs[0].shape[2]
+        runs = vector_spans(channels, 16 // job.output.dtype.bytes)
 
         def pixel(row: TapSpan, col: TapSpan) -> list[str]:
             _, *taps = tap_offsets(job, row, col)
             return [
-                f"for (int c = 0; c < {channels}; ++c) {{",
-                f"{type_} v = t[c];",
-                *(f"v = t[c{at}] > v ? t[c{at}] : v;" for at in taps),
-                "o[c] = v;",
-                "}",
+                line
+                for first, end in runs
+                for line in (
+                    f"for (int c = {first}; c < {end}; ++c) {{",
+                    f"{type_} v = t[c];",
+                    *(f"v = t[c{at}] > v ? t[c{at}] : v;" for at in taps),
+                    "o[c] = v;",
+                    "}",
+                )
             ]
 
         return window_kernel(job, pixel)
+
+
+def vector_spans(channels: int, lanes: int) -> list[tuple[int, int]]:
+    """Channels as (first, end) of loops that compilers turn into vectors of `lanes` elements, or of
+    half as many; the last one may overlap its neighbour.
+    """
+    if channels < lanes // 2 or channels % lanes == 0:
+        return [(0, channels)]
+    part = lanes if channels > lanes else lanes // 2
+    whole = channels // part * part
+    rest = channels - whole
+    if not rest:
+        return [(0, channels)]
+    last = lanes // 2 if rest <= lanes // 2 else lanes
+    return [(0, whole), (channels - last, channels)]
