@@ -9,8 +9,8 @@ from pathlib import Path
 from cannery import __version__
 from cannery.choose.defaults import Defaults
 from cannery.choose.lookup import recorded_choices, recorded_stacks
-from cannery.choose.plan import make_segments
-from cannery.choose.ram import states_bytes
+from cannery.choose.plan import Segment, make_segments
+from cannery.choose.ram import Curve, states_bytes
 from cannery.choose.stacks import choose_stacks
 from cannery.class_names import read_class_names
 from cannery.contents import Content
@@ -178,10 +178,7 @@ def choose(graph: Graph, target: Target, options: Options) -> Chosen:
     """The cut and one choice per step: from the record if there is one, else estimated."""
     segments = make_segments(graph, depth_first=options.max_ram is not None)
     record, known = recorded_choices(graph, segments, target, options)
-    defaults = Defaults(
-        graph, segments, target.isa, io_order(options), options.max_error,
-        max_size=options.max_size, max_ram=options.max_ram, views=options.input_view,
-    )  # fmt: skip
+    defaults = _defaults(graph, segments, target, options)
     best = defaults.plan(known)
     steps = best.steps(segments)
     stacks: tuple[Stack, ...] = ()
@@ -189,6 +186,22 @@ def choose(graph: Graph, target: Target, options: Options) -> Chosen:
         told = recorded_stacks(graph, steps, best.choices, target, options)
         stacks = choose_stacks(graph, steps, best.choices, target.isa, options.many, told)
     return Chosen(steps, best.choices, record, stacks)
+
+
+def _defaults(
+    graph: Graph, segments: Sequence[Segment], target: Target, options: Options
+) -> Defaults:
+    return Defaults(
+        graph, segments, target.isa, io_order(options), options.max_error,
+        max_size=options.max_size, max_ram=options.max_ram, views=options.input_view,
+    )  # fmt: skip
+
+
+def ram_curve(options: Options) -> Curve:
+    """Memory against estimated time of a network without a tuning record."""
+    target, graph = resolve_target(options), import_graph(options)
+    segments = make_segments(graph, depth_first=True)
+    return _defaults(graph, segments, target, options).ram_curve()
 
 
 #: Options that `cannery weights` does not take from the manifest: files, tools, the processor.
@@ -254,10 +267,21 @@ def source_of(
         part=len(options.isa) > 1, target=planned.target,
         options=_regenerating(options) if graph.weights_vary else (),
     )  # fmt: skip
+    _check_ram(source, options)
     if dump:
         dump("program", format_program(program))
         dump("workspace", format_workspace(program, source.workspace))
     return source
+
+
+def _check_ram(source: Source, options: Options) -> None:
+    """Raise OptionError if calls of all sizes together take more than `max_ram`."""
+    taken = source.single_bytes + source.states.bytes
+    if options.max_ram is not None and taken > options.max_ram:
+        raise OptionError(
+            f"workspace and state of all calls together take {taken:,} bytes",
+            where="--max-ram", cure=f"give {taken}, or fewer sizes with --block",
+        )  # fmt: skip
 
 
 def _workspace_bound(planned: Planned, options: Options) -> int | None:

@@ -191,3 +191,18 @@ def test_needs_are_never_more_than_what_plans_take(
 def _plan(graph: Graph, options: Sequence[Sequence[Option]], target: Isa) -> Plan:
     reorder = estimated_reorders(graph, target)
     return plans(graph, segments_of(graph), options, reorder=reorder)[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_curve_leads_to_the_least(name: str) -> None:
+    """Each point is a plan of its size; nothing is faster and smaller, or below what is proved."""
+    graph, target = inverted_net(), isa(name)
+    curve = Defaults(graph, segments_of(graph), target, nhwc.ORDER, 1e-4).ram_curve()
+    sizes = [point.bytes for point in curve.points]
+    costs = [point.cost for point in curve.points]
+    assert len(sizes) > 3
+    assert sizes == sorted(set(sizes), reverse=True)
+    assert costs == sorted(set(costs))
+    assert curve.least <= sizes[-1] <= 1.05 * least(graph, target)
+    for point in curve.points:
+        assert check(graph, target, point.plan, point.bytes) == point.bytes

@@ -182,6 +182,21 @@ def test_a_large_frame_shows() -> None:
     assert [s.stack for s in more.steps[:2]] == [s.stack for s in plain.steps[:2]]
 
 
+def test_memory_against_time(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["size", str(BALL), "--target", "generic", "--ram-curve"]
+    assert invoke(words) == 0
+    text = capsys.readouterr().out
+    assert "No plan of these steps takes less than" in text
+    assert invoke([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    first, last = found["points"][0], found["points"][-1]
+    assert (first["time"], first["depth_first"]) == (1.0, 0)
+    assert last["time"] > 1.0
+    assert last["depth_first"] > 1
+    assert found["least"] <= last["bytes"] < 0.8 * first["bytes"]
+    assert f"{last['bytes']:,}" in text
+
+
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     need_toolchain("generic")
     assert invoke(["size", str(BALL), "--target", "generic", "--many", "4"]) == 0

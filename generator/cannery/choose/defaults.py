@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from cannery.choose.plan import (
     Option,
@@ -14,11 +15,11 @@ from cannery.choose.plan import (
     overlap,
     plans,
 )
-from cannery.choose.ram import RamBound
+from cannery.choose.ram import CURVE_STEP, Curve, RamBound
 from cannery.choose.recheck import Emulates, network_error
 from cannery.choose.rounding import rounding_error
 from cannery.choose.signature import step_kind
-from cannery.choose.size import Find, SizeBound
+from cannery.choose.size import SizeBound
 from cannery.errors import warn
 from cannery.ir.graph import Graph
 from cannery.schedule.program import Choice, Step
@@ -110,26 +111,30 @@ class Defaults:
         rounding = rounding_error(self.graph, self.max_error) or 0.0
         return min(self.max_error / 2, self.max_error - rounding)
 
+    def ram_curve(self) -> Curve:
+        """Memory against estimated time, of exact schedules."""
+        bound = replace(self._ram(inf), pinned=False, step=CURVE_STEP)
+        return bound.curve(self._options({}, inexact=False), self._small)
+
     def _cheapest(self, known: Mapping[int, Choice], *, inexact: bool) -> Plan:
         options = self._options(known, inexact=inexact)
-        reorder = estimated_reorders(self.graph, self.isa)
-
-        def find(options: Sequence[Sequence[Option]]) -> Plan:
-            order = self.io_order
-            return plans(self.graph, self.segments, options, reorder=reorder, io_order=order)[0]
-
         if known:  # tuning only looks for speed
-            return find(options)
+            return self._find(options)
         if self.max_ram is not None:
-            return self._ram(self.max_ram).cheapest(options, lambda o: self._small(o, find))
-        return self._small(options, find)
+            return self._ram(self.max_ram).cheapest(options, self._small)
+        return self._small(options)
 
-    def _small(self, options: Sequence[Sequence[Option]], find: Find) -> Plan:
+    def _find(self, options: Sequence[Sequence[Option]]) -> Plan:
+        """The cheapest plan of these options."""
+        reorder, order = estimated_reorders(self.graph, self.isa), self.io_order
+        return plans(self.graph, self.segments, options, reorder=reorder, io_order=order)[0]
+
+    def _small(self, options: Sequence[Sequence[Option]]) -> Plan:
         """The cheapest plan whose constants keep their bound."""
         if self.max_size is None:
-            return find(options)
+            return self._find(options)
         bound = SizeBound(self.graph, self.segments, self.isa, self.max_size)
-        return bound.cheapest(options, find)
+        return bound.cheapest(options, self._find)
 
     def _ram(self, most: float) -> RamBound:
         return RamBound(self.graph, self.segments, self.isa, self.io_order, most, self.views)

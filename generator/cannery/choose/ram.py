@@ -23,8 +23,8 @@ from cannery.lowering.lifetimes import Workspace, alive, plan_workspace
 from cannery.schedule.program import PlannedStep, Program, Step
 from cannery.target.isa import Isa
 
-#: How much the limit falls from plan to plan, at least.
-_STEP = 0.98
+#: How much the limit falls from plan to plan, at least: to keep a bound, and along a curve.
+_STEP, CURVE_STEP = 0.98, 0.9
 
 #: The cheapest plan of options; raises UnsupportedError if there is none.
 Find = Callable[[Sequence[Sequence[Option]]], Plan]
@@ -54,6 +54,11 @@ class Ram:
         return [found.get(step.outputs, 0) for step in steps]
 
     @property
+    def steps(self) -> list[Step]:
+        """Those of the program, copies included."""
+        return [planned.step for planned in self.program.steps]
+
+    @property
     def peak(self) -> str:
         """The step at which most bytes are alive, and what they are."""
         k, blocks = max(
@@ -68,10 +73,32 @@ class Ram:
 
 
 @dataclass(frozen=True)
+class CurvePoint:
+    """A plan with the bytes of its workspace and state, and its cost in estimated cycles."""
+
+    bytes: int
+    cost: float
+    plan: Plan
+    ram: Ram
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Memory against time: `points` from the fastest plan to the smallest.
+
+    No plan of the steps that were considered takes less than `least` bytes.
+    """
+
+    points: tuple[CurvePoint, ...]
+    least: int
+
+
+@dataclass(frozen=True)
 class RamBound:
     """Workspace and state of a plan may take `most` bytes.
 
-    `io_order` and `views` are as in `assign`.
+    `io_order` and `views` are as in `assign`; without `pinned`, no halo has memory of its own.
+    `step` is how much the limit falls from plan to plan.
     """
 
     graph: Graph
@@ -80,6 +107,8 @@ class RamBound:
     io_order: str
     most: float = inf
     views: Collection[str] = ()
+    pinned: bool = True
+    step: float = _STEP
     _scratch: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def cheapest(self, options: Sequence[Sequence[Option]], find: Find) -> Plan:
@@ -91,6 +120,20 @@ class RamBound:
                 return plan
             found.append(ram)
         raise _too_small(min(found, key=lambda ram: ram.bytes), needs.least)
+
+    def curve(self, options: Sequence[Sequence[Option]], find: Find) -> Curve:
+        """Plans of which none is both faster and smaller than another."""
+        needs = Needs(self.graph, self.segments, options, self.isa, self.io_order)
+        points = [
+            CurvePoint(ram.bytes, plan.cost, plan, ram)
+            for plan, ram in self.ever_smaller(needs, find)
+        ]
+        kept: list[CurvePoint] = []
+        for point in sorted(points, key=lambda point: (point.bytes, point.cost)):
+            if not kept or point.cost < kept[-1].cost:
+                kept.append(point)
+        beside = points[0].ram.beside
+        return Curve(tuple(reversed(kept)), needs.least + beside)
 
     def ever_smaller(self, needs: Needs, find: Find) -> Iterator[tuple[Plan, Ram]]:
         """The fastest plan, then those of options that need less and less memory."""
@@ -105,7 +148,7 @@ class RamBound:
             if peak <= limit:
                 if limit <= lowest:
                     return
-                limit = min(_STEP * limit, peak - 1)
+                limit = min(self.step * limit, peak - 1)
             limit = max(limit, lowest)
             plan = find(needs.within(limit))
 
@@ -120,6 +163,7 @@ class RamBound:
         )
         beside = states_bytes(program, self.isa)
         most = None if self.most == inf else int(self.most) - beside
+        most = most if self.pinned else 0
         return Ram(program, plan_workspace(program, scratch, most=most), scratch, beside)
 
     def _scratch_bytes(self, program: Program, planned: PlannedStep, k: int) -> int:

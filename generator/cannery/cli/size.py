@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
+from cannery.choose.ram import Curve
 from cannery.cli.arguments import generating_options, options_of
 from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table
 from cannery.execution.sizes import NetworkSize, network_size
-from cannery.pipeline import compile_model
+from cannery.pipeline import compile_model, ram_curve
 from cannery.target.toolchain import find_toolchain
 
 
@@ -22,11 +23,16 @@ from cannery.target.toolchain import find_toolchain
     examples=(
         "cannery size ball.h5 --target cortex-m7",
         "cannery size ball.h5 --quantize int8 --calibration samples.npz",
+        "cannery size ball.h5 --target cortex-m7 --ram-curve",
     ),
 )
 @generating_options()
+@click.option(
+    "--ram-curve", "curve", is_flag=True,
+    help="Show memory against estimated time instead: what --max-ram can buy.",
+)  # fmt: skip
 @json_option
-def command(model: Path, as_json: bool, **raw: Any) -> None:
+def command(model: Path, as_json: bool, curve: bool, **raw: Any) -> None:
     """Show how much flash, RAM and stack MODEL's generated code takes, by step.
 
     The code is compiled for the target, not run. The stack is the most that a run needs, without
@@ -34,6 +40,9 @@ def command(model: Path, as_json: bool, **raw: Any) -> None:
     because compilers may put several steps of a library into one function.
     """
     options = replace(options_of(model, raw), split=1)  # the code is the same, in one file
+    if curve:
+        _show_curve(ram_curve(options), as_json=as_json)
+        return
     toolchain = find_toolchain(options)
     compiled = compile_model(options)
     note(f"compiling {options.name} for {toolchain.target.name}")
@@ -48,6 +57,34 @@ def command(model: Path, as_json: bool, **raw: Any) -> None:
     _print(size)
     isa, compiler = compiled.source.isa.name, toolchain.compiler.version
     click.echo(f"\n{toolchain.target.name} ({isa}), {compiler}")
+
+
+def _show_curve(found: Curve, *, as_json: bool) -> None:
+    """A row for each plan, the fastest first, then what is proved."""
+    fastest = max(found.points[0].cost, 1.0)
+    points = [
+        {
+            "bytes": point.bytes, "time": round(point.cost / fastest, 4),
+            "steps": len(point.plan.picks),
+            "depth_first": sum(
+                len(step.parts) for step in point.ram.steps if step.depth_first
+            ),
+            "peak": point.ram.peak,
+        }
+        for point in found.points
+    ]  # fmt: skip
+    if as_json:
+        print_json({"points": points, "least": found.least})
+        return
+    rows = [
+        [f"{p['bytes']:,}", f"{p['time']:.2f}", p["steps"], p["depth_first"], p["peak"]]
+        for p in points
+    ]
+    print_table(["bytes", "time", "steps", "depth first", "alive at the peak"], rows)
+    click.echo(
+        f"\nTimes are estimates, the fastest plan's is 1. No plan of these steps takes less than "
+        f"{found.least:,} bytes of workspace and state."
+    )
 
 
 def _print(size: NetworkSize) -> None:

@@ -1,0 +1,75 @@
+"""Changes of what keeps memory small: bounds, needs, and chains that are computed depth first."""
+
+from __future__ import annotations
+
+from mutations.change import Change, kernels, rows
+
+_C = "generator/cannery"
+_RAM, _DEPTH = "tests/choose/test_ram.py", "tests/lowering/test_depth.py"
+_DEEP = kernels("chains.depth_first", "generic")
+
+_needs = rows(f"{_C}/choose/needs.py", _RAM)
+_ram = rows(f"{_C}/choose/ram.py", _RAM)
+_lifetimes = rows(f"{_C}/lowering/lifetimes.py", _RAM)
+_depth = rows(f"{_C}/lowering/depth.py", _DEPTH)
+_pulling = rows(f"{_C}/ops/chains/pulling.py", _DEPTH)
+_sliced = rows(f"{_C}/ops/chains/sliced.py", _DEEP)
+_rings = rows(f"{_C}/ops/chains/row_rings.py", _DEEP)
+_code = rows(f"{_C}/ops/chains/depth_first.c.j2", _DEEP)
+
+CHANGES: tuple[Change, ...] = (
+    _needs(
+        "views count twice in what is proved",
+        "            if may_be_view(step.anchor.op):",
+        "            if False:",
+    ),
+    _needs(
+        "outputs count in what is proved",
+        "for v, size in sizes.items() if v not in outside)",
+        "for v, size in sizes.items())",
+    ),
+    _needs(
+        "values that cross a step are free",
+        "if value not in own and self._made[value] <= segment.first < self._last[value]",
+        "if False",
+    ),
+    _needs(
+        "nothing works in place",
+        "if step.inputs and choice.schedule.in_place(step):",
+        "if False:",
+    ),
+    _ram(
+        "a plan that takes a byte too many is taken",
+        "if ram.bytes <= self.most:",
+        "if ram.bytes <= self.most + 64:",
+    ),
+    _ram(
+        "points of the curve that are slower and larger",
+        "if not kept or point.cost < kept[-1].cost:",
+        "if True:",
+    ),
+    _lifetimes("halos stay pinned", "held - 1)", "held)  # noqa"),
+    _depth("values that others read end in chains", " and reach <= k:", ":"),
+    _pulling(
+        "shortcuts keep no rows",
+        "starts = [window.first(made[reader]) for reader, window in reading[number]]",
+        "starts = [window.first(made[reader]) for reader, window in reading[number][:1]]",
+    ),
+    _pulling(
+        "stages do not wait for the last row of their windows",
+        "if made[source] < window.first(made[number]) + window.rows(stage.rows)",
+        "if made[source] < window.first(made[number]) + window.rows(stage.rows) - 1",
+    ),
+    _sliced(
+        "padding above and below is done twice",
+        "return replace(op, pads=((0, 0), *op.pads[1:]))",
+        "return op",
+    ),
+    _rings("images keep their last rows", "max(tops), max(bottoms)", "max(tops), 0"),
+    _code("rows do not move", "low{{ k }} = first;", ""),
+    _code(
+        "rows below the image are not zero",
+        "if (made{{ k }} >= {{ stages[k].height }}) {",
+        "if (0) {",
+    ),
+)
