@@ -111,8 +111,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _layer_norm(
         "layer normalisation takes what others read",
-        "if x and found and found[0] == x and alone(rewriter, spelling, node):",
-        "if x and found and found[0] == x:",
+        "found[0] == x and alone(rewriter, spelling, node):",
+        "found[0] == x:",
     ),
     _whole_first(
         "what is broadcast twice is turned",
@@ -352,5 +352,19 @@ CHANGES: tuple[Change, ...] = (
         "return pads if set(conv.strides) == {1} and all(",
         "return pads if all(",
         ("tests/passes/test_texts.py", "tests/passes/test_random.py"),
+    ),
+    Change(
+        "normalisation that adds an axis is one operator",
+        "generator/cannery/passes/fuse_layer_norm.py",
+        "same = x and rewriter.types[x.value] == rewriter.types[node.output]",
+        "same = bool(found)",
+        ("tests/passes/test_spellings.py",),
+    ),
+    Change(
+        "normalisation by a factor that adds an axis is one operator",
+        "generator/cannery/passes/fuse_folded_norm.py",
+        "same = found and rewriter.types[found.x.value] == rewriter.types[node.output]",
+        "same = bool(found)",
+        ("tests/passes/test_spellings.py",),
     ),
 )

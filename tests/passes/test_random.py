@@ -46,10 +46,11 @@ def given_out(graph: Graph, rng: np.random.Generator) -> Graph:
 
 
 def shared(graph: Graph, _: np.random.Generator) -> Graph:
-    """Constants of one shape and sign are one, which several nodes read, or one node twice."""
+    """Constants of one type and sign are one, which several nodes read, or one node twice."""
     first: dict[object, str] = {}
     one = {
-        n: first.setdefault((a.shape, bool((a > 0).all())), n) for n, a in graph.constants.items()
+        n: first.setdefault((graph.types[n], bool((a > 0).all())), n)
+        for n, a in graph.constants.items()
     }
     nodes = [replace(n, inputs=tuple(one.get(i, i) for i in n.inputs)) for n in graph.nodes]
     constants = {name: graph.constants[name] for name in first.values()}

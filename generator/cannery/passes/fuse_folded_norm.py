@@ -52,7 +52,8 @@ def _fuse(rewriter: Rewriter, node: Node) -> bool:
     for scaled, order in product((0, 1), (0, 1)):
         spelling = Spelling(rewriter)
         found = _read(spelling, node.inputs[scaled], node.inputs[1 - scaled], order)
-        if found and alone(rewriter, spelling, node):
+        same = found and rewriter.types[found.x.value] == rewriter.types[node.output]
+        if found and same and alone(rewriter, spelling, node):
             return _as_layer(rewriter, spelling, node, found) or _as_groups(
                 rewriter, spelling, node, found
             )

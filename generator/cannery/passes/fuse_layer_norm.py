@@ -123,7 +123,8 @@ def _fuse(rewriter: Rewriter, node: Node) -> bool:
             continue
         x = spelling.centred(centred)
         found = x and spelling.deviation(inverse.inputs[0] if inverse else divisor)
-        if x and found and found[0] == x and alone(rewriter, spelling, node):
+        same = x and rewriter.types[x.value] == rewriter.types[node.output]
+        if same and x and found and found[0] == x and alone(rewriter, spelling, node):
             _become(rewriter, spelling, node, LayerNormalization(x.axes, found[1]), x.value)
             return True
     return False
