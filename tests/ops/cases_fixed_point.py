@@ -107,6 +107,24 @@ for _name, _op, _dtype in (
 ):
     _pair = partial(pair, _op, (3, 5, 7), (5, 1), _dtype)
     add_case(f"fixed_{_name}", _pair, tolerance=0.0)
+    _pair = partial(pair, _op, (2, 3, 5, 37), (2, 3, 5, 37), _dtype)
+    add_case(f"fixed_{_name}_of_one_shape", _pair, tolerance=0.0)
+
+
+@case(tolerance=0.0)
+def fixed_sum_of_words() -> Graph:
+    """Numbers at both ends of int16, of which one is halved."""
+    factors = Factor(2**30, 0), Factor(1395864371, -2), Factor(1431655765, -14)
+    op = FixedSum(INT16, 0, -32768, 32767, (0, 0), factors, 15)
+    return pair(op, (7, 83), (7, 83), INT16)
+
+
+@case(tolerance=0.0)
+def fixed_sum_twice() -> Graph:
+    """A tensor and itself."""
+    net = Net()
+    x = net.input("x", (90,), INT8)
+    return net.graph(net.node(FixedSum(*_SUM), [x, x]))
 
 
 @case(tolerance=0.0)

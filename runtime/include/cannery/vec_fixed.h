@@ -4,7 +4,7 @@
  * integers stored as narrower ones. Include the vec_*.h headers first: words are defined for each
  * width that exists. The one-lane words are their meaning.
  *
- *   I_high(a, b)             a * b / 2^31, halves up; |a| below 2^30, 0 <= b
+ *   I_high(a, b)             a * b / 2^31, halves up; -2^30 <= a < 2^30, 0 <= b
  *   I_shifted(a, h, r)       (a + h - (a < 0)) / 2^r, rounded down; 1 <= r <= 31, and a + h - 1
  *                            fits int32. With h = 2^(r-1) halves go away from zero
  *   I_times_double(a, bits)  a times the double with the bits bits[i], to the nearest integer,

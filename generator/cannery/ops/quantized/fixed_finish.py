@@ -17,16 +17,13 @@ from numpy.typing import NDArray
 
 from cannery.ctext.environment import offset
 from cannery.ir.graph import Array
-from cannery.ir.tensor import DType
 from cannery.ops.fixed_point.arithmetic import I64, away
+from cannery.ops.fixed_point.store import store_held
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.shared.epilogue import padded_channels
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.schedule import ConstArray, Job
-
-#: The words that store integers.
-_STORES = {DType.INT8: "store_i8", DType.UINT8: "store_u8", DType.INT16: "store_s16"}
 
 #: No shift to the right of a product of 64 bits is larger.
 _MOST_BITS = 54
@@ -99,23 +96,16 @@ class FixedFinish:
         """
         t, at = f"i32x{v.lanes}", f"{channel}{offset(v.start)}"
         value = f"{v.t}_to_i32({acc})" if floats else acc
-        found = [f"{t} v = {self._whole(t, value, at)};", *self._bounded(v, t)]
-        if v.lanes == 1:
-            low, high = self._held
-            return [*found, f"*({pointer}) = ({self.y})cannery_held(v, {low}, {high});"]
-        word, rest = _STORES[self.op.dtype], "" if v.full else f", {v.valid}"
-        return [*found, f"{t}_{word}{rest and '_n'}({pointer}, v{rest});"]
+        held = self.op.held
+        assert held is not None
+        stored = store_held(v, self.op.dtype, held, pointer)
+        return [f"{t} v = {self._whole(t, value, at)};", *stored]
 
     def tile(
         self, block: VectorBlock, rows: int, channel: str, pointer: str, pitch: int, *, kept: bool
     ) -> Sequence[str]:
         """The same for a tile, as `Finish.tile`; compilers keep the factors that fit."""
         return by_vector(self.lines, block, rows, channel, pointer, pitch)
-
-    @property
-    def _held(self) -> tuple[int, int]:
-        assert self.op.held is not None
-        return self.op.held
 
     def _whole(self, t: str, value: str, at: str) -> str:
         """The results before they are clamped."""
@@ -132,14 +122,6 @@ class FixedFinish:
         """C expression of the numbers of an array, or of the one that all are."""
         same = self.values[name]
         return f"{t}_load({self.symbol}_{name} + {at})" if same is None else f"{t}_set1({same})"
-
-    def _bounded(self, v: Vec, t: str) -> list[str]:
-        """Statements that clamp to bounds that the type has not."""
-        info, (low, high) = np.iinfo(self.op.dtype.value), self._held
-        if v.lanes == 1:
-            return []
-        found = [f"v = {t}_max(v, {t}_set1({low}));"] if low > info.min else []
-        return [*found, f"v = {t}_min(v, {t}_set1({high}));"] if high < info.max else found
 
 
 def make_fixed_finish(
