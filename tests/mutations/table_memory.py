@@ -48,6 +48,13 @@ CHANGES: tuple[Change, ...] = (
         "if not kept or point.cost < kept[-1].cost:",
         "if True:",
     ),
+    Change(
+        "a placement that wastes memory stays",
+        f"{_C}/lowering/memory_plan.py",
+        "best = min(best, plan, key=lambda each: each.bytes)",
+        "best = best",
+        ("tests/lowering/test_memory_plan.py",),
+    ),
     _lifetimes("halos stay pinned", "held - 1)", "held)  # noqa"),
     _depth("values that others read end in chains", " and reach <= k:", ":"),
     _pulling(

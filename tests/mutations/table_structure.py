@@ -277,7 +277,7 @@ CHANGES: tuple[Change, ...] = (
     _arrays("equal arrays are stored twice", "if digest not in self._known:", "if True:"),
     _arrays(
         "arrays in the blob are not aligned",
-        "self.data.write(bytes(-len(content) % ALIGNMENT))",
+        "self.data.write(bytes(-values.nbytes % ALIGNMENT))",
         "self.data.write(b'')",
     ),
     _literals(

@@ -2,16 +2,21 @@
 
 It is greedy by size: the largest first, each at the lowest offset that is free during its whole
 life (Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section
-5.2).
+5.2). Where that takes more than what is alive at once, blocks that end highest come first in turn,
+as long as that helps or until they fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
+
+#: Orders that are tried where the first one wastes memory, and blocks that are not too many for
+#: that.
+MAX_TRIES, MAX_BLOCKS = 100, 300
 
 #: Every offset is a multiple of this: the widest vector.
 ALIGNMENT = 64
@@ -43,13 +48,44 @@ def align(size: int) -> int:
 
 def plan_memory(blocks: Sequence[Allocation]) -> MemoryPlan:
     """Place blocks so that no two that live at the same step overlap."""
-    placed = _Placed(len(blocks))
+    order = sorted(blocks, key=lambda b: (-b.bytes, b.first, b.name))
+    least = _most_alive(blocks)
+    best = plan = _placed_in(order, least)
+    tries = MAX_TRIES if len(order) <= MAX_BLOCKS else 0
+    seen = {_names(order)}
+    while tries and best.bytes > least:
+        order = _highest_first(order, plan.offsets)
+        if _names(order) in seen:
+            break
+        seen.add(_names(order))
+        plan, tries = _placed_in(order, least), tries - 1
+        best = min(best, plan, key=lambda each: each.bytes)
+    return best
+
+
+def _names(order: Sequence[Allocation]) -> tuple[str, ...]:
+    return tuple(block.name for block in order)
+
+
+def _placed_in(order: Sequence[Allocation], least: int) -> MemoryPlan:
+    """Each block in turn at the lowest offset that is free during its whole life."""
+    placed = _Placed(len(order))
     offsets: dict[str, int] = {}
-    for block in sorted(blocks, key=lambda b: (-b.bytes, b.first, b.name)):
+    for block in order:
         at = placed.free(block)
         placed.add(block, at)
         offsets[block.name] = at
-    return MemoryPlan(offsets, placed.end, _most_alive(blocks))
+    return MemoryPlan(offsets, placed.end, least)
+
+
+def _highest_first(order: Sequence[Allocation], offsets: Mapping[str, int]) -> list[Allocation]:
+    """The same order, except that the blocks that end highest come first."""
+    ends = [offsets[block.name] + align(block.bytes) for block in order]
+    top = max(ends)
+    return [
+        *(block for block, end in zip(order, ends, strict=True) if end == top),
+        *(block for block, end in zip(order, ends, strict=True) if end < top),
+    ]
 
 
 class _Placed:
