@@ -79,8 +79,9 @@ class ArmResult:
 
     @property
     def net(self) -> tuple[float, float]:
-        """Instructions and cycles without those of an empty network."""
-        return self.instructions - self.call, self.cycles - self.call_cycles
+        """Instructions and cycles without those of an empty network, unless that takes more."""
+        less = self.instructions - self.call, self.cycles - self.call_cycles
+        return less if min(less) > 0 else (self.instructions, self.cycles)
 
 
 def compete(stage: Stage, rivals: Sequence[str]) -> Iterator[ArmResult]:
