@@ -54,6 +54,18 @@ TOLERANCE = 2e-6
 
 
 def network(folder: Path, kind: str, cells: int, steps: int | None = None) -> Path:
+    """A layer alone."""
+    model = chain(image("x", steps, F), recurrent(kind, cells))
+    return write_h5(folder / f"net{steps or ''}.h5", model)
+
+
+def strided(folder: Path, steps: int, before: LayerSpec) -> Path:
+    """A large LSTM after a layer."""
+    model = chain(image("x", steps, F), before, recurrent("LSTM", LARGE["LSTM"]))
+    return write_h5(folder / "strided.h5", model)
+
+
+def recurrent(kind: str, cells: int) -> LayerSpec:
     rng, columns = np.random.default_rng(5), GATES[kind] * cells
     values = {
         "cell/kernel": rng.standard_normal((F, columns)),
@@ -63,8 +75,7 @@ def network(folder: Path, kind: str, cells: int, steps: int | None = None) -> Pa
     config = {"units": cells, "return_sequences": True, "reset_after": False}
     config = {name: config[name] for name in config if kind == "GRU" or name != "reset_after"}
     weights = {name: array.astype(np.float32) for name, array in values.items()}
-    model = chain(image("x", steps, F), LayerSpec(kind, "layer", (), config, weights))
-    return write_h5(folder / f"net{steps or ''}.h5", model)
+    return LayerSpec(kind, "layer", (), config, weights)
 
 
 def loaded(folder: Path, kind: str, isa: str, **given: Any) -> Net:
@@ -97,6 +108,26 @@ def test_steps_are_the_whole_sequence(tmp_path: Path, kind: str, isa: str) -> No
         turns.append(turn(state))
         found.append(net.step(state, x[:, t : t + 1]))
     assert turns == [t % 2 for t in range(T)]
+    assert np.abs(np.concatenate(found, axis=1) - whole(x)).max() <= TOLERANCE
+
+
+def test_layers_that_run_in_every_second_call_turn_as_often(tmp_path: Path) -> None:
+    """A convolution with a stride comes before them."""
+    need_toolchain("avx2")
+    rng = np.random.default_rng(2)
+    weights = {"halves/kernel": rng.standard_normal((2, F, F)), "halves/bias": np.ones(F)}
+    config = {"filters": F, "kernel_size": [2], "strides": [2], "padding": "valid"}
+    values = {name: array.astype(np.float32) for name, array in weights.items()}
+    halves = LayerSpec("Conv1D", "halves", (), config, values)
+    net = cannery.load(strided(tmp_path, 8, halves), streaming=True, isa="avx2")
+    whole = cannery.load(strided(tmp_path, 8, halves), isa="avx2")
+    x, state, turns, found = sequence(8), net.new_state(), [], []
+    for t in range(8):
+        turns.append(turn(state))
+        y = net.step(state, x[:, t : t + 1])
+        assert (y is None) == (t % 2 == 0)
+        found += [] if y is None else [y]
+    assert turns == [0, 0, 1, 1, 0, 0, 1, 1]
     assert np.abs(np.concatenate(found, axis=1) - whole(x)).max() <= TOLERANCE
 
 

@@ -298,6 +298,11 @@ CHANGES: tuple[Change, ...] = (
     _turns(
         "weights are read in the same order in each call", "*turns = 1u - *turns;", "(void)turns;"
     ),
+    _turns(
+        "orders change in each call where layers run in every second one",
+        "'if (call %% %du == 0u) ' | format(body.turn_period) if body.turn_period > 1",
+        "''",
+    ),
     _orders(
         "the library counts calls, not the state",
         "const int turn = (int)*turns;",

@@ -32,6 +32,13 @@ class Body:
     hooks: Hooks
     periods: Sequence[int]
 
+    @property
+    def turn_period(self) -> int:
+        """In how many calls the kernels that read weights to and fro run once: those that run most
+        often.
+        """
+        return min(self.periods[c.number] for c in self.source.calls if c.kernel.turns)
+
     def spans(self, spared: frozenset[int]) -> Iterator[tuple[int, list[Call]]]:
         """The steps that a call does not spare, with their period: neighbours with the same one
         together.
