@@ -30,6 +30,7 @@ from cannery.ir.verify import verify
 from cannery.layouts import nhwc, planar
 from cannery.lowering.assign import MODEL_ORDER, assign
 from cannery.lowering.cores import Cores
+from cannery.lowering.order import least_memory_order
 from cannery.lowering.printer import format_program, format_steps, format_workspace
 from cannery.lowering.rings import Ring, share_rings
 from cannery.lowering.stack import Stack
@@ -111,6 +112,8 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
         verify(graph, after="raw")
     graph = place_constants(graph)
     graph = replace(graph, weights_vary=vary)
+    if options.max_ram is not None:
+        graph = least_memory_order(graph)
     if options.same_everywhere:
         from cannery.quantization.everywhere import require_same_everywhere
 
@@ -199,7 +202,7 @@ def _defaults(
 
 def ram_curve(options: Options) -> Curve:
     """Memory against estimated time of a network without a tuning record."""
-    target, graph = resolve_target(options), import_graph(options)
+    target, graph = resolve_target(options), least_memory_order(import_graph(options))
     segments = make_segments(graph, depth_first=True)
     return _defaults(graph, segments, target, options).ram_curve()
 
