@@ -31,6 +31,8 @@ MAX_BLOCK, MAX_BLOCKS, MAX_LATENCY = 2**16, 8, 2**20
 MAX_TRIPS = 10_000
 #: In place of the axis of time: the tensor has none.
 NO_TIME = "none"
+#: Types in which weights of float layers are stored.
+WEIGHT_TYPES = (FLOATS, HALVES) = ("float32", "float16")
 #: Types to which layers may be quantised.
 QUANTIZED = (DType.INT16, DType.INT8)
 
@@ -203,6 +205,12 @@ def io_type(text: str) -> str:
 def noise(text: str) -> str:
     if text not in NOISES:
         raise OptionError(f"random numbers do not come from {text!r}", cure=one_of(text, NOISES))
+    return text
+
+
+def weights_as(text: str) -> str:
+    if text not in WEIGHT_TYPES:
+        raise OptionError(f"unknown type of weights {text!r}", cure=one_of(text, WEIGHT_TYPES))
     return text
 
 

@@ -47,7 +47,8 @@ class Options:
     adds the interface of CompiledNN, `class_names` and `metadata`
     texts. `streaming` asks for the network of the next steps, as many as the first `block` says,
     and functions for the others; its outputs are `latency` steps late. `time_axis` says which axes
-    of inputs are steps, in the model's order. `state` pairs inputs with the outputs that they are
+    of inputs are steps, in the model's order. `weights_as` "float16" stores weights so where
+    `max_error` allows. `state` pairs inputs with the outputs that they are
     in the next run. `noise` is where random numbers come from. `rename` maps tensor names of the
     model to names in C. `outputs` cuts the network there. `quantize` asks for integer layers,
     scaled by what `calibration` shows, where no output loses more than `max_loss`.
@@ -95,6 +96,7 @@ class Options:
     latency: int | str = 0
     time_axis: Mapping[str, int | str] = field(default_factory=dict)
     variable_length: bool = False
+    weights_as: str = parse.FLOATS
     quantize: DType | None = None
     calibration: Path | None = None
     max_loss: float = 0.1
@@ -128,6 +130,7 @@ class Options:
         float form.
         """
         words = [self.quantize.value] if self.quantize else []
+        words += [f"{self.weights_as}-weights"] if self.weights_as != parse.FLOATS else []
         words += ["raw"] if self.io_type == "raw" else []
         words += [f"block{self.block[0]}"] if self.block[0] > min(self.block) else []
         return "-".join(words)
@@ -237,6 +240,9 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
         Spec("max_error", _ONE,
              "Largest allowed max|y - ref| / max|ref| per output (default: 1e-4).",
              parse.positive, "E", example="1e-3"),
+        Spec("weights_as", _ONE,
+             "Store weights as float32, or as float16 where --max-error allows.",
+             parse.weights_as, "TYPE", example="float16"),
         Spec("quantize", _ONE, "Compute with integers where layers can: int16 or int8.",
              parse.quantize, "TYPE", example="int16"),
         Spec("calibration", _ONE, "Typical inputs: a .npz file, one array per input.",
@@ -400,8 +406,14 @@ def _check_quantize(options: Options, given: Collection[str]) -> None:
             "the ranges of the values are not known", where="--quantize",
             cure="name typical inputs with --calibration FILE.npz",
         )  # fmt: skip
+    halves = options.weights_as == parse.HALVES
+    if options.quantize and halves:
+        raise OptionError(
+            "--quantize cannot be combined with it", where="--weights-as",
+            cure="leave out one of them",
+        )  # fmt: skip
     for name in ("calibration", "max_loss"):
-        if name in given and not options.quantize:
+        if name in given and not (options.quantize or (halves and name == "calibration")):
             raise OptionError(
                 "nothing is quantised", where="--" + name.replace("_", "-"),
                 cure="add --quantize int16 or int8",

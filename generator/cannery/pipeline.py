@@ -30,11 +30,11 @@ from cannery.ir.verify import verify
 from cannery.layouts import nhwc, planar
 from cannery.lowering.assign import MODEL_ORDER, assign
 from cannery.lowering.cores import Cores
-from cannery.lowering.order import least_memory_order
 from cannery.lowering.printer import format_program, format_steps, format_workspace
 from cannery.lowering.rings import Ring, share_rings
 from cannery.lowering.stack import Stack
 from cannery.ops.quantize.linear import DequantizeLinear
+from cannery.option_values import HALVES
 from cannery.options import SPECS, Group, Options
 from cannery.options_text import option_words
 from cannery.passes import run_passes
@@ -112,8 +112,12 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
         verify(graph, after="raw")
     graph = place_constants(graph)
     graph = replace(graph, weights_vary=vary)
-    if options.max_ram is not None:
-        graph = least_memory_order(graph)
+    if options.weights_as == HALVES:
+        from cannery.quantization.halves import store_halves
+
+        graph = store_halves(graph, options.max_error, options.calibration, _half_layers(options))
+        if dump:
+            dump("float16", format_graph(graph, weights=True))
     if options.same_everywhere:
         from cannery.quantization.everywhere import require_same_everywhere
 
@@ -133,6 +137,17 @@ def _ranges(options: Options) -> tuple[tuple[int, float], ...] | None:
     found = import_graph(replace(options, block=order)).quantization
     assert found is not None
     return found.ranges
+
+
+def _half_layers(options: Options) -> tuple[str, ...] | None:
+    """The layers with weights as float16 where others decide: calls of all sizes have the same."""
+    smallest = min(options.block)
+    if options.block[0] == smallest:
+        return None
+    order = (smallest, *(size for size in options.block if size != smallest))
+    found = import_graph(replace(options, block=order)).half_weights
+    assert found is not None
+    return found.layers
 
 
 def judge_graph(options: Options) -> Graph:
@@ -202,7 +217,7 @@ def _defaults(
 
 def ram_curve(options: Options) -> Curve:
     """Memory against estimated time of a network without a tuning record."""
-    target, graph = resolve_target(options), least_memory_order(import_graph(options))
+    target, graph = resolve_target(options), import_graph(options)
     segments = make_segments(graph, depth_first=True)
     return _defaults(graph, segments, target, options).ram_curve()
 

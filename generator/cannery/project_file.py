@@ -60,7 +60,7 @@ def merged_options(project: ProjectOptions, given: Mapping[str, Any]) -> dict[st
     """Options of a file with those that are `given`, which go first.
 
     A processor that is given takes the place of whatever names one in the file, and what only
-    quantised networks need is left out where nothing is quantised.
+    quantised networks need is left out where nothing is quantised. (Samples also judge float16.)
     """
     present = {name: value for name, value in given.items() if value not in (None, ())}
     raw = dict(project.raw)
@@ -68,11 +68,9 @@ def merged_options(project: ProjectOptions, given: Mapping[str, Any]) -> dict[st
         raw = {name: value for name, value in raw.items() if name not in ("target", "isa")}
     raw |= present
     if "quantize" not in raw:
-        raw = {k: v for k, v in raw.items() if k in present or k not in _OF_INTEGERS}
+        unused = {"max_loss"} if "weights_as" in raw else {"max_loss", "calibration"}
+        raw = {k: v for k, v in raw.items() if k in present or k not in unused}
     return raw
-
-
-_OF_INTEGERS = ("calibration", "max_loss")
 
 
 def _folders(model: Path) -> Iterator[Path]:

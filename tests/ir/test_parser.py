@@ -64,8 +64,10 @@ def test_all_that_a_graph_knows_is_read_back() -> None:
     y = b.node(Relu(), [b.node(Relu(), [x], name='"é"')], name="output")
     b.output(y)
     b.output(h)
+    w = b.constant("a weight", np.array([0.5, 2.0], np.float32))
     graph = replace(
         b.build(),
+        halves=frozenset({w}),
         channels_first=frozenset({y, x}),
         length=Length(3, {x: 1, y: 1}),
         states=(State(h, y, (0.5, float("inf"))), State(x, h)),

@@ -26,6 +26,8 @@ _INTERFACE = (
 _steps = rows(f"{_Q}/steps.py", *_LOSS)
 _products = rows(f"{_Q}/products.py", f"{_T}/test_qdq.py")
 _stored = rows(f"{_Q}/stored.py", f"{_T}/test_qdq.py")
+_halves = rows(f"{_Q}/halves.py", f"{_T}/test_halves.py")
+_retyped = rows("generator/cannery/ctext/halves.py", "tests/ctext/test_halves.py")
 _dense = rows(f"{_Q}/dense.py", *_LOSS, f"{_T}/test_floats.py")
 _means = rows(f"{_Q}/means.py", *_LOSS, f"{_T}/test_floats.py")
 _flow = rows(
@@ -102,6 +104,32 @@ CHANGES: tuple[Change, ...] = (
         "activations behind read values are fused",
         "if len(readers) != 1 or node.output in graph.outputs:",
         "if len(readers) != 1:",
+    ),
+    _halves(
+        "weights beyond float16 become infinite",
+        "        elif not np.isfinite(rounded(array)).all():\n",
+        "        elif False:\n",
+    ),
+    _halves("shared weights are half float16", "if name not in own or not legal", "if not legal"),
+    _halves("layers keep no margin", "MARGIN = 1.25", "MARGIN = 0.1"),
+    _halves(
+        "calls of other sizes round other layers",
+        "        chosen = {name: found.weights[name] for name in layers}\n",
+        "        pass\n",
+    ),
+    _halves(
+        "other weights choose other layers",
+        "        if graph.weights_vary:\n            raise _too_much(error, max_error)\n",
+        "",
+    ),
+    _retyped("partial loads read floats", "{loads[2] or ''}(", "("),
+    _retyped(
+        "alignment is that of floats", "bytes_ = int(aligned[3]) // 2", "bytes_ = int(aligned[3])"
+    ),
+    _retyped(
+        "pointers may be to both types",
+        "    if mixed:\n",
+        "    if False:\n",
     ),
     _dense("long sums are quantised", "terms <= MOST_TERMS", "terms <= MOST_TERMS ** 2"),
     _means(

@@ -284,8 +284,14 @@ CHANGES: tuple[Change, ...] = (
     ),
     _signature(
         "types are no part of a signature",
-        'return f"{names[value]}:{graph.types[value]}"',
-        "return names[value]",
+        'return f"{names[value]}:{graph.types[value]}{stored}"',
+        "return names[value] + stored",
+    ),
+    _signature(
+        "how weights are stored is no part of a signature",
+        '" as float16" if value in graph.halves else ""',
+        '""',
+        "tests/quantization/test_halves.py",
     ),
     _stacks(
         "chunks leave out the largest",

@@ -103,6 +103,11 @@ def add_case(name: str, make: Callable[[], Graph], **options: Any) -> None:
     case(**options)(make)
 
 
+def case_named(name: str) -> Case:
+    """A case whose module was imported."""
+    return _CASES[name]
+
+
 def all_cases() -> list[Case]:
     """Every case of every `cases_*.py`, in a fixed order."""
     for path in sorted(Path(__file__).parent.glob("cases_*.py")):

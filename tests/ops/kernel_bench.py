@@ -35,7 +35,7 @@ from cannery.measure.harness import Candidate, Harness, make_candidate
 from cannery.measure.measure import Check, check
 from cannery.measure.trial import Data, Placing, Trial, all_data, make_trial, random_inputs
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Params, Schedule, all_schedules, legal
+from cannery.schedule.schedule import Params, Schedule, all_schedules, legal, reads_halves
 from cannery.target.runner import Runner, find_runner
 from cannery.target.targets import Target, find_target
 from cannery.target.toolchain import Toolchain, toolchain_for
@@ -169,6 +169,7 @@ def case_traits(graph: Graph, step: Step, reads: Sequence[Place]) -> Traits:
     constants = [v for node in step.epilogue for v in node.inputs if v in graph.constants]
     sizes = {graph.types[v].elements > 1 for v in constants}
     words.add(("epilogue", (len(step.epilogue) > 0, *sorted(sizes))))
+    words.add(("halves", reads_halves(graph, step)))
     shape = graph.types[step.outputs[0]].shape
     words.add(("samples", shape[:1] > (1,)))
     bare = not any(want.halo or want.slack for want in reads)

@@ -194,6 +194,14 @@ static float larger(float a, float b, int lanes)
     return a > b ? a : b;
 }
 
+/* A finite float16 by its definition, IEEE 754. */
+static float half_value(uint16_t bits)
+{
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const double size = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+    return (float)(bits & 0x8000 ? -size : size);
+}
+
 /* ---- inputs ------------------------------------------------------------ */
 
 static const float edges[] = {

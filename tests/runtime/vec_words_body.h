@@ -581,9 +581,30 @@ static void CHECKS(fixed)(void)
     }
 }
 
+/* Every finite float16, also next to an inaccessible page. */
+static void CHECKS(halves)(void)
+{
+    uint16_t *const p = (uint16_t *)guarded(2 * LANES, 1);
+    int first, n, j;
+    for (first = 0; first < 65536; first += LANES) {
+        for (j = 0; j < LANES; ++j) {
+            const int bits = first + j;
+            p[j] = (uint16_t)((bits & 0x7c00) == 0x7c00 ? bits & 0x83ff : bits);
+        }
+        EXPECT(load_f16, F(load_f16)(p), half_value(p[i]));
+        EXPECT(load1_f16, F(load1_f16)(p + LANES - 1), half_value(p[LANES - 1]));
+    }
+    for (n = 0; n <= LANES; ++n) {
+        EXPECT(load_f16_n, F(load_f16_n)(p + LANES - n, n),
+               i < n ? half_value(p[LANES - n + i]) : 0.0f);
+    }
+    release_guarded();
+}
+
 static void CHECKS(all)(void)
 {
     CHECKS(fixed)();
+    CHECKS(halves)();
     CHECKS(pairs)();
     CHECKS(words)();
     CHECKS(products)();

@@ -53,6 +53,7 @@ class ModelOptions(TypedDict, total=False):
     latency: int | str
     time_axis: Texts | Mapping[str, int | str]
     variable_length: bool
+    weights_as: str
     quantize: Element
     calibration: StrPath
     max_loss: float

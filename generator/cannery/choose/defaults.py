@@ -109,6 +109,8 @@ class Defaults:
     def _room(self) -> float:
         """What inexact schedules may add to the network's error, beside the rounding."""
         rounding = rounding_error(self.graph, self.max_error) or 0.0
+        halves = self.graph.half_weights
+        rounding += halves.error if halves else 0.0
         return min(self.max_error / 2, self.max_error - rounding)
 
     def ram_curve(self) -> Curve:

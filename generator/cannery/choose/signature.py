@@ -20,7 +20,8 @@ def step_text(graph: Graph, step: Step) -> str:
             return "-"
         if value not in names:
             names[value] = f"{'c' if value in graph.constants else 'v'}{len(names)}"
-        return f"{names[value]}:{graph.types[value]}"
+        stored = " as float16" if value in graph.halves else ""
+        return f"{names[value]}:{graph.types[value]}{stored}"
 
     lines = [f"in {' '.join(map(short, step.inputs))}"]
     for node in step.nodes:

@@ -14,7 +14,7 @@ from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, remark
 from cannery.contents import Content
 from cannery.errors import OptionError
-from cannery.ir.graph import Quantization
+from cannery.ir.graph import HalfWeights, Quantization
 from cannery.options import Options
 from cannery.output_files import check_output_file, check_output_folder, write_files
 from cannery.target.targets import ANY
@@ -140,6 +140,9 @@ def _tell(options: Options, source: Source) -> None:
             f"{options.name} is limited to SSE2, because the compiler's flags allow nothing more; "
             "-march=native, a toolchain file or TARGET make it faster"
         )
+    halves = source.graph.half_weights
+    if halves is not None:
+        _tell_halves(halves)
     facts = source.graph.quantization
     if facts is not None:
         losses = ", ".join(f"{name} {loss:.2g}" for name, loss in facts.losses)
@@ -152,6 +155,17 @@ def _tell(options: Options, source: Source) -> None:
     elif source.graph.integer_layers:
         layers = source.graph.integer_layers
         note(f"{len(layers)} layers compute with the integers of the model: {', '.join(layers)}")
+
+
+def _tell_halves(facts: HalfWeights) -> None:
+    """Notes on weights as float16."""
+    note(
+        f"weights of {len(facts.layers)} layers as float16, {facts.bytes} bytes of constants "
+        f"instead of {facts.float_bytes}; error: {facts.error:.2g}"
+    )
+    if facts.floats:
+        kept = "; ".join(f"{name!r} ({reason})" for name, reason in facts.floats)
+        remark(f"weights stay float32 in {kept}")
 
 
 def _float_layers(facts: Quantization) -> str:

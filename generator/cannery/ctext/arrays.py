@@ -23,7 +23,7 @@ ALIGNMENT = 64
 _C_TYPES = {
     "float32": "float", "int32": "int32_t", "uint32": "uint32_t", "int16": "int16_t",
     "int8": "int8_t", "uint8": "uint8_t", "uint16": "uint16_t", "int64": "int64_t",
-    "uint64": "uint64_t",
+    "uint64": "uint64_t", "float16": "uint16_t",
 }  # fmt: skip
 
 
@@ -46,7 +46,7 @@ class WeightBlob:
 
 
 def array_type(array: NDArray[np.generic]) -> str:
-    """The C type of an array's elements; bools are bytes."""
+    """The C type of an array's elements; bools are bytes, float16 the bits of it."""
     return _C_TYPES["uint8" if array.dtype.kind == "b" else array.dtype.name]
 
 
@@ -54,6 +54,7 @@ def format_array(constant: ConstArray) -> str:
     """`static const float name[n] CANNERY_ALIGN(64) = {...};`, eight elements a line."""
     values = constant.values.reshape(-1)
     values = values.astype(np.uint8) if values.dtype.kind == "b" else values
+    values = values.view(np.uint16) if values.dtype == np.float16 else values
     floats = values.dtype.kind == "f"
     text = c_floats(values) if floats else list(map(c_integer, values.tolist()))
     lines = ["    " + ", ".join(text[k : k + 8]) for k in range(0, len(text), 8)]

@@ -199,6 +199,7 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         **_weights(source),
         **_parallel(source),
         **_quantization(source),
+        **_half_weights(source),
         **({"metadata": dict(source.graph.metadata)} if source.graph.metadata else {}),
         **({"class_names": list(source.class_names)} if source.class_names else {}),
         **({"notes": list(source.graph.notes)} if source.graph.notes else {}),
@@ -287,6 +288,23 @@ def _quantization(source: Source) -> dict[str, Any]:
             "same_everywhere": not facts.differs,
             "samples": facts.samples,
             "loss": {t.name: facts.by_output[t.source] for t in source.outputs},
+            "weight_bytes": facts.bytes,
+            "float_weight_bytes": facts.float_bytes,
+        }
+    }
+
+
+def _half_weights(source: Source) -> dict[str, Any]:
+    """The result of storing weights as float16, if any."""
+    facts = source.graph.half_weights
+    if facts is None:
+        return {}
+    measured = {"samples": facts.samples, "error": facts.error}
+    return {
+        "float16_weights": {
+            "layers": list(facts.layers),
+            "float32_layers": [{"name": name, "reason": why} for name, why in facts.floats],
+            **({} if source.graph.weights_vary else measured),
             "weight_bytes": facts.bytes,
             "float_weight_bytes": facts.float_bytes,
         }

@@ -10,6 +10,7 @@ from itertools import chain, islice
 from cannery.ctext.apart import pull_apart
 from cannery.ctext.arrays import WeightBlob, all_apart, split_constants
 from cannery.ctext.base_pointer import with_base_pointer
+from cannery.ctext.halves import make_kernel
 from cannery.ctext.known import Aliases, KnownConstants
 from cannery.ctext.tidy import tidy
 from cannery.emit.interface import Tensor, interface
@@ -203,4 +204,4 @@ def _kernel(schedule: Schedule, job: Job) -> Kernel:
     """The kernel of a step; it does nothing if there is nothing to compute."""
     if not any(job.type(value).elements for value in job.step.outputs):
         return kernel_of_nothing(job)
-    return schedule.kernel(job)
+    return make_kernel(schedule, job)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from cannery.ctext.halves import make_kernel
 from cannery.ctext.known import KnownConstants
 from cannery.ctext.tidy import tidy
 from cannery.emit.halo import clear_lines
@@ -112,7 +113,7 @@ class ManyMaker:
         symbol = step_symbol(f"{self.name}_X{stack.images}", index, planned)
         job = make_job(self.program, planned, self.isa, symbol)
         graph = stacked_graph(self.program.graph, planned.step, stack.images)
-        kernel = choice.schedule.kernel(replace(job, graph=graph))
+        kernel = make_kernel(choice.schedule, replace(job, graph=graph))
         if not kernel.whole or kernel.band or kernel.scratch_bytes:
             raise AssertionError(f"{choice.schedule.id} cannot be stacked")
         kernel, aliases = self.known.taken_from(replace(kernel, code=tidy(kernel.code)))

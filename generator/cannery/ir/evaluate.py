@@ -93,6 +93,22 @@ def evaluate_all(graph: Graph, inputs: Mapping[str, RefArray]) -> dict[str, RefA
     return values
 
 
+def recomputed(
+    graph: Graph, values: Mapping[str, RefArray], new: Mapping[str, RefArray]
+) -> dict[str, RefArray]:
+    """What becomes of `values`, which are all of the graph, if constants are `new`.
+
+    Only those that depend on the new ones are computed; the result has these.
+    """
+    found = dict(new)
+    for node in graph.nodes:
+        if any(i in found for i in node.inputs):
+            check_time()
+            arrays = [found.get(i, values[i]) if i else None for i in node.inputs]
+            found.update(zip(node.outputs, node.op.reference(*arrays), strict=True))
+    return found
+
+
 def evaluate(graph: Graph, inputs: Mapping[str, RefArray]) -> dict[str, RefArray]:
     """The outputs by name, in the model's order."""
     values = Values(graph, inputs, only=graph.outputs)

@@ -161,6 +161,22 @@ class Quantization:
 
 
 @dataclass(frozen=True)
+class HalfWeights:
+    """The result of storing weights as float16.
+
+    `layers` have them, `floats` are the others and why; `error` is max|y - r| / max|r| of the worst
+    output on the `samples`. The bytes are those of all constants, before and after.
+    """
+
+    layers: tuple[str, ...]
+    floats: tuple[tuple[str, str], ...]
+    error: float
+    samples: int
+    float_bytes: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Graph:
     """An immutable network. `types` covers inputs, constants and every node's outputs.
 
@@ -173,7 +189,8 @@ class Graph:
     integers with a scale. `calls` is set if the network runs step by step. `notes`: what else users
     of the interface should know, a line each. `metadata` is what the file says of itself.
     `weights_vary`: the code has to serve other weights too. `class_names`: what the model calls the
-    classes whose indices an output holds.
+    classes whose indices an output holds. `halves` are constants that are stored as float16: their
+    numbers are such, in the type float32. `half_weights` says what that costs and saves.
     """
 
     name: str
@@ -195,6 +212,8 @@ class Graph:
     metadata: Mapping[str, str] = field(default_factory=dict, compare=False)
     weights_vary: bool = False
     class_names: tuple[str, ...] = ()
+    halves: frozenset[str] = frozenset()
+    half_weights: HalfWeights | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))

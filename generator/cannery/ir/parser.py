@@ -59,6 +59,7 @@ class _Reader:
         self.nodes: list[Node] = []
         self.outputs: list[str] = []
         self.first: list[str] = []
+        self.halves: list[str] = []
         self.steps: int | None = None
         self.times: dict[str, int] = {}
         self.calls: Calls | None = None
@@ -72,7 +73,7 @@ class _Reader:
             "channels": self._channels, "up": self._length, "calls": self._calls,
             "every": self._every, "settled": self._settled,
             "state": self._state, "scale": self._scale, "unit": self._unit,
-            "integer": self._layer, "note": self._note,
+            "integer": self._layer, "note": self._note, "stored": self._stored,
         }  # fmt: skip
 
     def read(self, line: Line) -> None:
@@ -102,6 +103,7 @@ class _Reader:
             self.builder.build(),
             nodes=tuple(self.nodes),
             channels_first=frozenset(self.first),
+            halves=frozenset(self.halves),
             length=None if self.steps is None else Length(self.steps, self.times),
             calls=self.calls,
             states=tuple(self.states),
@@ -184,6 +186,10 @@ class _Reader:
     def _channels(self, line: Line) -> None:
         line.take("first in the model:")
         self.first.append(self._value(line))
+
+    def _stored(self, line: Line) -> None:
+        line.take("as float16:")
+        self.halves.append(self._value(line))
 
     def _length(self, line: Line) -> None:
         line.take("to")

@@ -82,6 +82,7 @@ def _lines(graph: Graph, form: _Form) -> Iterator[str]:
     yield from (f"output {name(v)}" for v in graph.outputs)
     for value in sorted(graph.channels_first):
         yield f"channels first in the model: {name(value)}"
+    yield from (f"stored as float16: {name(value)}" for value in sorted(graph.halves))
 
 
 def _states(graph: Graph, form: _Form) -> Iterator[str]:

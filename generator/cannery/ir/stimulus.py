@@ -16,8 +16,7 @@ from math import log2, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.deadline import check_time
-from cannery.ir.evaluate import evaluate_all
+from cannery.ir.evaluate import evaluate_all, recomputed
 from cannery.ir.graph import Graph
 from cannery.ir.registry import RefArray
 from cannery.ir.tensor import DType, TensorType
@@ -228,12 +227,8 @@ def _shift(
 
     `values` are all values of the graph; only those that depend on the constants are recomputed.
     """
-    new = {name: changed(graph.constants[name], part) for name in names}
-    for node in graph.nodes:
-        if any(i in new for i in node.inputs):
-            check_time()
-            arrays = [new.get(i, values[i]) if i else None for i in node.inputs]
-            new.update(zip(node.outputs, node.op.reference(*arrays), strict=True))
+    constants = {name: changed(graph.constants[name], part) for name in names}
+    new = recomputed(graph, values, constants)
     return max((_distance(values[y], new[y]) for y in graph.outputs if y in new), default=0.0)
 
 

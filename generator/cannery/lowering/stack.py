@@ -61,6 +61,7 @@ def stacked_graph(graph: Graph, step: Step, images: int) -> Graph:
     return Graph(
         name, step.nodes, step.inputs, step.outputs, types, constants, weights_vary=vary,
         quantization=graph.quantization if vary else None,
+        halves=graph.halves & constants.keys(),
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from cannery.contents import array_digest
 from cannery.ctext.arrays import ALIGNMENT, array_type, format_array
 from cannery.ctext.environment import render
+from cannery.ctext.halves import make_kernel
 from cannery.ctext.tidy import tidy
 from cannery.emit.files import runtime_folder
 from cannery.ir.tensor import DType
@@ -177,7 +178,7 @@ def make_candidate(trial: Trial, number: int, contest: int = 0) -> Candidate:
 
 
 def _kernel(trial: Trial, symbol: str) -> Kernel:
-    kernel = trial.choice.schedule.kernel(trial.job(symbol))
+    kernel = make_kernel(trial.choice.schedule, trial.job(symbol))
     return replace(kernel, code=tidy(kernel.code))
 
 

@@ -45,7 +45,8 @@ class ConstArray:
     """A constant that a kernel reads: weights in packed order, masks, tables.
 
     `is_table`: it is a table of an activation, for the words of vec_table.h; `is_fixed`: it is for
-    those of vec_fixed.h.
+    those of vec_fixed.h. `is_weights`: it holds weights as they are in the graph, and zeros, which
+    may be stored as float16 (`ctext/halves.py`).
     """
 
     name: str
@@ -53,6 +54,7 @@ class ConstArray:
     comment: str = ""
     is_table: bool = False
     is_fixed: bool = False
+    is_weights: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,11 @@ class Job:
             return False
         return self.type(value).elements == known.steps * self.type(value).shape[-1]
 
+    @property
+    def stores_halves(self) -> bool:
+        """Whether the step's weights are stored as float16."""
+        return reads_halves(self.graph, self.step)
+
     def type(self, value: str) -> TensorType:
         """The type of a value of the graph."""
         return self.graph.types[value]
@@ -184,9 +191,14 @@ class Estimate:
 
 
 def own_bytes(graph: Graph, step: Step) -> int:
-    """Bytes of the graph's constants that a step reads."""
+    """Bytes of the graph's constants that a step reads, as they are stored."""
     names = {name for node in step.nodes for name in node.inputs if name in graph.constants}
-    return sum(graph.constants[name].nbytes for name in names)
+    return sum(graph.constants[name].nbytes // (2 if name in graph.halves else 1) for name in names)
+
+
+def reads_halves(graph: Graph, step: Step) -> bool:
+    """Whether a step has weights that are stored as float16."""
+    return any(name in graph.halves for node in step.nodes for name in node.inputs)
 
 
 @dataclass(frozen=True)
@@ -209,6 +221,9 @@ class Schedule(ABC):
     fetches: ClassVar[bool] = False
     #: Whether it computes chains that are to be computed depth first, see `Step`, and no others.
     depth_first: ClassVar[bool] = False
+    #: Whether `ctext/halves.py` can store the weights of its kernels as float16: their array is
+    #: marked, and read only by loads.
+    halves: ClassVar[bool] = False
 
     @abstractmethod
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -335,8 +350,10 @@ def legal(graph: Graph, step: Step, isa: Isa) -> Sequence[Schedule]:
 
 
 def _legal(graph: Graph, step: Step, isa: Isa) -> tuple[Schedule, ...]:
+    halves = reads_halves(graph, step)
     fitting = (s for s in all_schedules().values() if s.depth_first == step.depth_first)
-    return tuple(s for s in fitting if not s.why_not(graph, step, isa))
+    able = (s for s in fitting if s.halves or not halves)
+    return tuple(s for s in able if not s.why_not(graph, step, isa))
 
 
 def estimates(

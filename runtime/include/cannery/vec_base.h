@@ -549,6 +549,34 @@ CANNERY_LOAD(i8, int8_t)
 CANNERY_LOAD(s16, int16_t)
 #endif
 
+/* ---- float16 ----------------------------------------------------------- */
+
+#if !defined(CANNERY_OWN_LOAD_F16)
+/* See f32x1_of_f16_bits. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(load_f16)(const uint16_t *p)
+{
+    const CANNERY_IT half = __builtin_convertvector(CANNERY_CONST_AT(s16, p), CANNERY_IT);
+    const CANNERY_IT sign = CANNERY_I(and)(half, CANNERY_I(set1)(INT32_MIN));
+    const CANNERY_IT bits = (CANNERY_IT)((CANNERY_UT)CANNERY_I(and)(half, CANNERY_I(set1)(0x7fff)) << 13);
+    const CANNERY_IT offset = CANNERY_I(set1)(0x38800000);
+    const CANNERY_FT least = CANNERY_I(as_f32)(offset);
+    const CANNERY_FT small = CANNERY_F(sub)(CANNERY_I(as_f32)(CANNERY_I(add)(bits, offset)), least);
+    const CANNERY_FT large = CANNERY_I(as_f32)(CANNERY_I(add)(bits, CANNERY_I(set1)(0x38000000)));
+    const CANNERY_FT size = CANNERY_F(select)(CANNERY_F(lt)(large, least), small, large);
+    return CANNERY_I(as_f32)(CANNERY_I(or)(CANNERY_F(as_i32)(size), sign));
+}
+#endif
+
+#if !defined(CANNERY_OWN_LOAD1_F16)
+CANNERY_WORD1(CANNERY_FT, CANNERY_F(load1_f16), const uint16_t *, CANNERY_F(set1)(f32x1_load_f16(a)))
+#endif
+
+#if !defined(CANNERY_OWN_LOAD_F16_PARTS)
+CANNERY_LOAD_N(f16, uint16_t)
+#endif
+
+/* ---- stores of narrow integers ------------------------------------------ */
+
 #if !defined(CANNERY_OWN_NARROW_STORES)
 CANNERY_STORE(u8, uint8_t, 0.0f, 255.0f)
 CANNERY_STORE(i8, int8_t, -128.0f, 127.0f)
@@ -737,7 +765,10 @@ CANNERY_INLINE CANNERY_IT CANNERY_I(dot4)(CANNERY_QT a, CANNERY_QT b, CANNERY_IT
 #undef CANNERY_OWN_INTEGER_BOUNDS
 #undef CANNERY_OWN_INTERPOLATE
 #undef CANNERY_OWN_LOAD1
+#undef CANNERY_OWN_LOAD1_F16
 #undef CANNERY_OWN_LOADS
+#undef CANNERY_OWN_LOAD_F16
+#undef CANNERY_OWN_LOAD_F16_PARTS
 #undef CANNERY_OWN_LOAD_STRIDE
 #undef CANNERY_OWN_LOOKUP
 #undef CANNERY_OWN_MASKS

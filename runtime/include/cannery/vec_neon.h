@@ -418,6 +418,28 @@ CANNERY_INLINE f32x4 f32x4_load_s16(const int16_t *p)
     return vcvtq_f32_s32(vmovl_s16(vld1_s16(p)));
 }
 
+/* ---- float16 ----------------------------------------------------------- */
+
+#if defined(__aarch64__) || (defined(__ARM_FP) && (__ARM_FP & 2))
+#define CANNERY_OWN_LOAD_F16 1
+#define CANNERY_OWN_LOAD1_F16 1
+CANNERY_INLINE f32x4 f32x4_of_f16(uint16x4_t halves)
+{
+#if defined(__aarch64__)
+    return vcvt_f32_f16(vreinterpret_f16_u16(halves));
+#else
+    f32x4 v; /* the intrinsic needs -mfp16-format=ieee */
+    __asm__("vcvt.f32.f16 %q0, %P1" : "=w"(v) : "w"(halves));
+    return v;
+#endif
+}
+
+CANNERY_WORD1(f32x4, f32x4_load_f16, const uint16_t *, f32x4_of_f16(vld1_u16(a)))
+CANNERY_WORD1(f32x4, f32x4_load1_f16, const uint16_t *, f32x4_of_f16(vld1_dup_u16(a)))
+#endif
+
+/* ---- bytes and int16 from floats ---------------------------------------- */
+
 /* Conversions and narrowing saturate, and turn NaN into 0, on their own. Those of AArch64 leave
  * zeros after what they narrow. */
 #if defined(__aarch64__)

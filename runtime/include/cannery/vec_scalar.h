@@ -40,6 +40,8 @@
  *   T_store_u8(p, v), T_store_i8(p, v)    round to nearest even, saturate; NaN
  *                                         stores 0; also _n(p, v, n)
  *   T_load_s16, T_store_s16 and with _n   the same for int16
+ *   T_load_f16(p), T_load_f16_n(p, n), T_load1_f16(p)   like load, load_n and load1, of float16 in
+ *                           the bits of uint16; exact, but only for finite ones
  *   T_put_u8(p, v, zero), T_put_i8, T_put_s16   round to nearest even, add an int32, saturate;
  *                           |v| and |zero| below 2^30, no NaN; also _n(p, v, zero, n)
  *   T_put2_u8(p, v, w, zero) ...   L > 1: the same of two vectors, one after the other
@@ -916,6 +918,46 @@ CANNERY_INLINE i32x1 i32x1_dot(p16x1 a, p16x1 b, i32x1 acc)
 }
 
 #endif
+
+/* ---- float16 ----------------------------------------------------------- */
+
+/* Exponents move by 112. A subnormal is what its bits add to the least normal number, 2^-14; so no
+ * step has subnormal floats, which the CPU might flush. */
+CANNERY_INLINE f32x1 f32x1_of_f16_bits(uint16_t half)
+{
+    const int32_t bits = (int32_t)((uint32_t)(half & 0x7fffu) << 13);
+    const float least = i32x1_as_f32(0x38800000), large = i32x1_as_f32(bits + 0x38000000);
+    const float size = large < least ? i32x1_as_f32(bits + 0x38800000) - least : large;
+    return (half & 0x8000u) != 0 ? -size : size;
+}
+
+/* By the CPU if it can. */
+CANNERY_INLINE f32x1 f32x1_load_f16(const uint16_t *p)
+{
+#if defined(__GNUC__) && defined(__aarch64__)
+    __fp16 half;
+    memcpy(&half, p, sizeof half);
+    return (float)half;
+#elif defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP) && (__ARM_FP & 2)
+    float v;
+    __asm__("vcvtb.f32.f16 %0, %1" : "=t"(v) : "t"(i32x1_as_f32((int32_t)p[0])));
+    return v;
+#else
+    return f32x1_of_f16_bits(p[0]);
+#endif
+}
+
+CANNERY_INLINE f32x1 f32x1_load_f16_n(const uint16_t *p, int n)
+{
+    return n > 0 ? f32x1_load_f16(p) : 0.0f;
+}
+
+CANNERY_INLINE f32x1 f32x1_load1_f16(const uint16_t *p)
+{
+    return f32x1_load_f16(p);
+}
+
+/* ---- int16 as floats --------------------------------------------------- */
 
 CANNERY_INLINE f32x1 f32x1_load_s16(const int16_t *p)
 {

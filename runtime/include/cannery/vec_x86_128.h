@@ -262,6 +262,31 @@ CANNERY_INLINE f32x4 f32x4_load_s16(const int16_t *p)
     return _mm_cvtepi32_ps(_mm_srai_epi32(_mm_unpacklo_epi16(words, words), 16));
 }
 
+/* ---- float16 ----------------------------------------------------------- */
+
+/* All processors with AVX2 have F16C, but flags may not name it. */
+#if defined(__F16C__) || defined(__AVX2__)
+#define CANNERY_OWN_LOAD_F16 1
+#define CANNERY_OWN_LOAD1_F16 1
+CANNERY_INLINE f32x4 f32x4_of_f16(__m128i halves)
+{
+#if defined(__F16C__)
+    return _mm_cvtph_ps(halves);
+#else
+    f32x4 v;
+    __asm__("vcvtph2ps {%1, %0|%0, %1}" : "=x"(v) : "x"(halves));
+    return v;
+#endif
+}
+
+CANNERY_WORD1(f32x4, f32x4_load_f16, const uint16_t *,
+              f32x4_of_f16(_mm_loadl_epi64((const __m128i *)(const void *)a)))
+CANNERY_WORD1(f32x4, f32x4_load1_f16, const uint16_t *,
+              f32x4_of_f16(_mm_set1_epi16((short)a[0])))
+#endif
+
+/* ---- bytes and int16 from floats ---------------------------------------- */
+
 /* Bounded before the conversion, where 2^31 and more would wrap. NaN becomes 0:
  * it compares unordered to itself. */
 CANNERY_INLINE __m128i f32x4_to_i32_saturate(f32x4 v, float low, float high)

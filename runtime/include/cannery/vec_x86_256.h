@@ -261,6 +261,37 @@ CANNERY_INLINE f32x8 f32x8_load_s16(const int16_t *p)
         _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
 }
 
+/* ---- float16 ----------------------------------------------------------- */
+
+#define CANNERY_OWN_LOAD_F16 1
+#define CANNERY_OWN_LOAD1_F16 1
+CANNERY_INLINE f32x8 f32x8_of_f16(__m128i halves)
+{
+#if defined(__F16C__)
+    return _mm256_cvtph_ps(halves);
+#else
+    f32x8 v;
+    __asm__("vcvtph2ps {%1, %0|%0, %1}" : "=x"(v) : "x"(halves));
+    return v;
+#endif
+}
+
+CANNERY_INLINE f32x8 f32x8_load_f16(const uint16_t *p)
+{
+#if defined(__F16C__)
+    return f32x8_of_f16(_mm_loadu_si128((const __m128i *)(const void *)p));
+#else
+    f32x8 v;
+    __asm__("vcvtph2ps {%1, %0|%0, %1}" : "=x"(v) : "m"(*(const __m128i_u *)(const void *)p));
+    return v;
+#endif
+}
+
+CANNERY_WORD1(f32x8, f32x8_load1_f16, const uint16_t *,
+              f32x8_of_f16(_mm_set1_epi16((short)a[0])))
+
+/* ---- bytes and int16 from floats ---------------------------------------- */
+
 /* Eight numbers, rounded and saturated. */
 CANNERY_INLINE __m128i f32x8_saturated(f32x8 v, float low, float high)
 {

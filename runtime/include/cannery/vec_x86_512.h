@@ -202,6 +202,23 @@ CANNERY_LOAD_16(u8, uint8_t, CANNERY_16_BYTES, _mm_maskz_loadu_epi8, _mm512_cvte
 CANNERY_LOAD_16(i8, int8_t, CANNERY_16_BYTES, _mm_maskz_loadu_epi8, _mm512_cvtepi8_epi32)
 CANNERY_LOAD_16(s16, int16_t, CANNERY_16_WORDS, _mm256_maskz_loadu_epi16, _mm512_cvtepi16_epi32)
 
+/* ---- float16 ----------------------------------------------------------- */
+
+#define CANNERY_OWN_LOAD_F16 1
+#define CANNERY_OWN_LOAD1_F16 1
+#define CANNERY_OWN_LOAD_F16_PARTS 1
+CANNERY_WORD1(f32x16, f32x16_load_f16, const uint16_t *,
+              _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)a)))
+CANNERY_WORD1(f32x16, f32x16_load1_f16, const uint16_t *,
+              _mm512_cvtph_ps(_mm256_set1_epi16((short)a[0])))
+
+CANNERY_INLINE f32x16 f32x16_load_f16_n(const uint16_t *p, int n)
+{
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m32x16_first_n(n), p));
+}
+
+/* ---- bytes and int16 from floats ---------------------------------------- */
+
 /* Rounded and clamped to bounds; a NaN lane is masked to 0. */
 CANNERY_INLINE __m512i f32x16_held(f32x16 v, float low, float high)
 {

@@ -57,6 +57,7 @@ class ChainsDepthFirst(Schedule):
 
     id = "chains.depth_first"
     depth_first: ClassVar[bool] = True
+    halves = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if not step.depth_first:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cannery.ctext.environment import offset, render
+from cannery.ctext.halves import make_kernel
 from cannery.layouts import Layout, nhwc
 from cannery.ops.chains.pulling import readers
 from cannery.ops.chains.row_rings import Chain, Part
@@ -32,7 +33,7 @@ class ChainCode:
         """The kernels of the parts, and the loop that calls them."""
         chain, first = self.chain, len(self.chain.copied)
         kernels = [
-            part.choice.schedule.kernel(self._part_job(part, first + k))
+            make_kernel(part.choice.schedule, self._part_job(part, first + k))
             for k, part in enumerate(chain.parts)
         ]
         calls = [self._copy(value, number) for number, value in enumerate(chain.copied)]

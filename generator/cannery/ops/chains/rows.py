@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from cannery.ctext.environment import offset, render
+from cannery.ctext.halves import make_kernel
 from cannery.ir.graph import Graph
 from cannery.layouts import Halo, Layout, Want, image_dims, nhwc, plainest, planar
 from cannery.ops.chains.parts import (
@@ -53,6 +54,7 @@ class RowChain(Schedule):
     rows: ClassVar[tuple[int, ...]] = (1, 2, 4)
     #: How many candidates of each part are combined.
     kept: ClassVar[tuple[int, ...]] = ()
+    halves = True
 
     @abstractmethod
     def unfit(self, graph: Graph, step: Step) -> str:
@@ -173,7 +175,7 @@ class _ChainJob:
         links = self.links(rows)
         work = sum(link.room for link in links)
         jobs = [self.part_job(links, number) for number in range(len(self.chain))]
-        kernels = [p.schedule.kernel(j) for p, j in zip(self.chain, jobs, strict=True)]
+        kernels = [make_kernel(p.schedule, j) for p, j in zip(self.chain, jobs, strict=True)]
         code = render(
             "ops/chains/rows.c.j2",
             kernels=kernels,

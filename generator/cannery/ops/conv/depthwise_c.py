@@ -64,6 +64,7 @@ class ConvDepthwiseC(DepthwiseSchedule):
 
     id = "conv.depthwise_c"
     version = 2
+    halves = True
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         shape = sizes(graph, step)
@@ -180,7 +181,12 @@ def _arrays(job: Job, shape: ConvShape, vectors: Sequence[Vec]) -> tuple[ConstAr
         panel[:, : vec.valid] = w[:, vec.start : vec.start + vec.valid]
         panels.append(panel.reshape(-1))
     arrays = [
-        ConstArray(f"{job.symbol}_w", np.concatenate(panels), "weights [vector][kh][kw][lanes]"),
+        ConstArray(
+            f"{job.symbol}_w",
+            np.concatenate(panels),
+            "weights [vector][kh][kw][lanes]",
+            is_weights=True,
+        ),
         padded_bias(job, shape),
     ]
     if multiplier(shape) > 1:

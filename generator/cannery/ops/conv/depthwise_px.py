@@ -62,6 +62,7 @@ class ConvDepthwisePx(DepthwiseSchedule):
     """See the module docstring."""
 
     id = "conv.depthwise_px"
+    halves = True
     want = Want(planar.ORDER)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
@@ -193,6 +194,8 @@ def _arrays(job: Job, shape: ConvShape, pitch: int) -> tuple[ConstArray, ...]:
     if shape.bias:
         bias = job.constant(shape.bias)
     return (
-        ConstArray(f"{job.symbol}_w", np.ascontiguousarray(w), "weights [oc][kh][kw]"),
+        ConstArray(
+            f"{job.symbol}_w", np.ascontiguousarray(w), "weights [oc][kh][kw]", is_weights=True
+        ),
         ConstArray(f"{job.symbol}_b", bias, "bias [oc]"),
     )

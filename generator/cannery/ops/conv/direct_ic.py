@@ -42,6 +42,7 @@ class ConvDirectIc(Schedule):
     """See the module docstring."""
 
     id = "conv.direct_ic"
+    halves = True
     movable = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -141,4 +142,6 @@ def _pack(job: Job, shape: ConvShape, length: int, lanes: int) -> tuple[ConstArr
     w = job.constant(shape.weight).reshape(-1, length, shape.oc)
     packed = np.zeros((shape.oc, w.shape[0], pitch), np.float32)
     packed[:, :, :length] = w.transpose(2, 0, 1)
-    return ConstArray(f"{job.symbol}_w", packed.reshape(-1), "weights [oc][run][lanes]"), pitch
+    return ConstArray(
+        f"{job.symbol}_w", packed.reshape(-1), "weights [oc][run][lanes]", is_weights=True
+    ), pitch

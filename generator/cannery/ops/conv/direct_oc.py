@@ -136,6 +136,7 @@ class ConvDirectOc(Schedule):
 
     id = "conv.direct_oc"
     version = 4
+    halves = True
     movable = True
     fetches = True
 
@@ -448,7 +449,9 @@ def pack_weights(
     """Weights as [block][kh][kw][ic][lanes of the block], biases as [channel], zero-padded."""
     way = typed(Tunables, job.params).broadcast
     packed = pack_panels(job.constant(shape.weight), blocks, way, job.isa)
-    weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][kh][kw][ic][lanes]")
+    weights = ConstArray(
+        f"{job.symbol}_w", packed, "weights [block][kh][kw][ic][lanes]", is_weights=True
+    )
     return weights, padded_bias(job, shape)
 
 

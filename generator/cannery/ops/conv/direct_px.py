@@ -100,6 +100,7 @@ class ConvDirectPx(Schedule):
 
     id = "conv.direct_px"
     version = 2
+    halves = True
     movable = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -319,7 +320,12 @@ def _constants(job: Job, shape: ConvShape, panels: Panels, mask: int) -> tuple[C
     weights = job.constant(shape.weight).transpose(2, 0, 1, 3).reshape(panels.k, shape.oc)
     bias = job.constant(shape.bias) if shape.bias else None
     found = (
-        ConstArray(f"{job.symbol}_w", panels.pack(weights), "weights [block][ic][kh][kw][oc]"),
+        ConstArray(
+            f"{job.symbol}_w",
+            panels.pack(weights),
+            "weights [block][ic][kh][kw][oc]",
+            is_weights=True,
+        ),
         bias_array(job.symbol, bias, shape.oc),
     )
     if not mask:

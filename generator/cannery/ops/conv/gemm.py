@@ -118,6 +118,7 @@ class ConvGemm(Schedule):
 
     id = "conv.gemm"
     version = 2
+    halves = True
     movable = True
     fetches = True
 
@@ -387,4 +388,6 @@ def _constants(
         for k in range(0, shape.oc, columns)
     ]
     text = "weights [group][block][k][lanes]"
-    return ConstArray(f"{job.symbol}_w", np.concatenate(packed), text), padded_bias(job, shape)
+    return ConstArray(
+        f"{job.symbol}_w", np.concatenate(packed), text, is_weights=True
+    ), padded_bias(job, shape)

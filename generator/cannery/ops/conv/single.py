@@ -54,6 +54,7 @@ class ConvSingle(Schedule):
     """See the module docstring."""
 
     id = "conv.single"
+    halves = True
     movable = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -120,7 +121,9 @@ class ConvSingle(Schedule):
         matrix = job.constant(shape.weight).reshape(-1, shape.oc)
         rotate = shape.ic if t.broadcast == "rotate" else 0
         packed = gemm.pack_blocks(matrix, _blocks(shape, t, job.isa), rotate=rotate)
-        return ConstArray(f"{job.symbol}_w", packed, "weights [block][kh][kw][ic][lanes]")
+        return ConstArray(
+            f"{job.symbol}_w", packed, "weights [block][kh][kw][ic][lanes]", is_weights=True
+        )
 
     def halo(self, graph: Graph, step: Step) -> Halo:
         return sizes(graph, step).halo

@@ -40,6 +40,7 @@ class MatMulDenseK(Schedule):
     """See the module docstring."""
 
     id = "matmul.dense_k"
+    halves = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if reason := epilogues.why_not(step) or products.dense_weights(graph, step):
@@ -72,7 +73,7 @@ class MatMulDenseK(Schedule):
         rows = balanced(products.row_count(graph, step), dots.mr)
         cycles = dot_cycles(isa, p, dots, rows)
         passes = sum(count for _, count, _ in rows)
-        cycles += reread_cycles(isa, 4.0 * p.k * p.n, passes)
+        cycles += reread_cycles(isa, float(p.item) * p.k * p.n, passes)
         return Estimate(cycles, dot_code(p, dots, rows))
 
     def kernel(self, job: Job) -> Kernel:
@@ -88,7 +89,9 @@ class MatMulDenseK(Schedule):
         ep = epilogues.build(job, job.step.anchor.output)
         nest = products.nest(job, a, b, ep.tensors)
         code, units = render_lanes_k(job, p, dots, nest, ep, (a, b), packed=True)
-        weights = ConstArray(b.pointer, packed.reshape(-1), "weights [n][k], zero-padded")
+        weights = ConstArray(
+            b.pointer, packed.reshape(-1), "weights [n][k], zero-padded", is_weights=True
+        )
         constants = (weights, *products.padded_bias(job, p), *ep.constants)
         return Kernel(
             code, constants, needs_math=ep.needs_math, whole=True, units=units, stops=job.rows_stop

@@ -46,6 +46,7 @@ class MatMulDenseN(Schedule):
 
     id = "matmul.dense_n"
     version = 4
+    halves = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         return epilogues.why_not(step) or products.dense_weights(graph, step)
@@ -113,7 +114,7 @@ class MatMulDenseN(Schedule):
         matrix = products.weight_matrix(job, p)
         packed = gemm.pack_blocks(matrix, blocks, rotate=rotate, streams=g.streams)
         order = "[block][k][lanes]" if g.streams == 1 else f"[block][k%{g.streams}][k][lanes]"
-        weights = ConstArray(b.pointer, packed, f"weights {order}")
+        weights = ConstArray(b.pointer, packed, f"weights {order}", is_weights=True)
         code, units = render_lanes_n(job, p, t, g, nest, blocks, ep, (a, b))
         constants = (weights, *products.padded_bias(job, p), *ep.constants)
         return Kernel(
@@ -138,7 +139,7 @@ def _cut_cycles(
     holds all of them, not just one part.
     """
     parts = p.k // t.kc
-    weights = 4.0 * p.k * p.n
+    weights = float(p.item) * p.k * p.n
     far = reread_cycles(isa, weights, 1) - parts * reread_cycles(isa, weights / parts, 1)
     tiles = -(-rows // t.mr) * sum(block.count for block in blocks)
     sums = 1.5 * rows * sum(len(block.vecs) * block.count for block in blocks)

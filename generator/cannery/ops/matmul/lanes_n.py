@@ -44,7 +44,7 @@ class Tunables:
 
 def make_gemm(p: Product, t: Tunables, isa: Isa, a_row: int, a_k: int, b_k: int = 0) -> Gemm:
     """How a tile walks its operands under these parameters; b_k == 0 for packed weights."""
-    far = b_k == 0 and not t.joined and not t.kc and 4 * p.k * p.n > FAR_BYTES
+    far = b_k == 0 and not t.joined and not t.kc and p.item * p.k * p.n > FAR_BYTES
     k = t.kc or p.k
     streams = STREAMS if far and p.k % STREAMS == 0 and t.unroll % STREAMS == 0 else 1
     cut = even_steps if t.joined else block_steps
@@ -56,6 +56,7 @@ def make_gemm(p: Product, t: Tunables, isa: Isa, a_row: int, a_k: int, b_k: int 
         turns=_in_turns(k, t, isa),
         near=not far,
         held=room_to_hold(isa),
+        item=p.item,
     )  # fmt: skip
 
 
@@ -68,7 +69,7 @@ def _ahead(p: Product, t: Tunables, isa: Isa, *, far: bool) -> int:
         return 0
     if far:
         return AHEAD
-    near = gemm.reloads(isa) and isa.registers > 8 and 4 * p.k * p.n > L1_BYTES
+    near = gemm.reloads(isa) and isa.registers > 8 and p.item * p.k * p.n > L1_BYTES
     return NEAR_AHEAD if near else 0
 
 

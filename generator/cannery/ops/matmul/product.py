@@ -26,7 +26,10 @@ from cannery.schedule.schedule import ConstArray, Job
 
 @dataclass(frozen=True)
 class Product:
-    """y[...,M,N] = a[...,M,K] b[...,K,N] + bias[N]; `bias` is empty if there is none."""
+    """y[...,M,N] = a[...,M,K] b[...,K,N] + bias[N]; `bias` is empty if there is none.
+
+    `item` are the bytes of an element of b.
+    """
 
     a: str
     b: str
@@ -35,6 +38,7 @@ class Product:
     n: int
     transpose_a: bool
     transpose_b: bool
+    item: int = 4
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,8 @@ def product(graph: Graph, step: Step) -> Product | None:
     a, b, *rest = step.anchor.inputs
     k = graph.types[a].shape[-2 if op.transpose_a else -1]
     n = graph.types[step.anchor.output].shape[-1]
-    return Product(a, b, rest[0] if rest else "", k, n, op.transpose_a, op.transpose_b)
+    item = 2 if b in graph.halves else 4
+    return Product(a, b, rest[0] if rest else "", k, n, op.transpose_a, op.transpose_b, item)
 
 
 def sizes(graph: Graph, step: Step) -> Product:

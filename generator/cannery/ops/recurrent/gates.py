@@ -77,6 +77,7 @@ class RecurrentGates(Schedule):
 
     id = "recurrent.gates"
     version = 3
+    halves = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if len(step.anchors) != 1 or not isinstance(step.anchor.op, Recurrent):
@@ -143,7 +144,8 @@ class RecurrentGates(Schedule):
             for part, blocks in parts:
                 values = block_weights(op, part, blocks, r, rotate=_rotate(op, t))
                 text = f"recurrent weights [block][k][gate][lanes], direction {d}"
-                constants.append(ConstArray(weights_name(job, part, d), values, text))
+                name = weights_name(job, part, d)
+                constants.append(ConstArray(name, values, text, is_weights=True))
         constants += _others(job, op, anchor)
         constants += [table_array(t.symbol, t.table) for t in tables_of(job, op).values()]
         code, scratch, units = render_gates(job, op, g, parts)

@@ -29,7 +29,8 @@ class Fetch:
         """
         if not job.ahead:
             return None
-        return Fetch.spread(weights.name, weights.values.nbytes, job.ahead, tiles, passes)
+        size = weights.values.nbytes // (2 if job.stores_halves else 1)
+        return Fetch.spread(weights.name, size, job.ahead, tiles, passes)
 
     @staticmethod
     def spread(array: str, start: int, size: int, tiles: int, passes: int) -> Fetch:

@@ -57,8 +57,8 @@ SINGLE_ROW = (
 #: What each set of accumulators beyond the first costs a single row, as a fraction of the whole.
 TURNS = 0.03
 
-#: Floats of a cache line.
-LINE = 16
+#: Floats of a cache line, and its bytes.
+LINE, LINE_BYTES = 16, 64
 
 #: How many bytes ahead weights from far away are prefetched: processors on their own stop at each
 #: page.
@@ -115,7 +115,7 @@ class Gemm:
     `streams`: see `pack_blocks`. `aside`: after how many passes sums are put aside, see `sums` (0:
     never). `once` keeps compilers from loading a vector of B again for each row, see `reloads`; so
     do `turns`, where a tile has two rows of inputs that rotate or slide, and `held` registers, if a
-    tile has room in them.
+    tile has room in them. `item` are the bytes of an element of B.
     """
 
     k: int
@@ -132,6 +132,7 @@ class Gemm:
     turns: bool = False
     near: bool = False
     held: int = 0
+    item: int = 4
 
     def loaded_once(self, block: VectorBlock, rows: int) -> bool:
         """Whether the vectors of B are kept from being loaded again for each row."""
@@ -149,11 +150,11 @@ class Gemm:
         return tile_sums(block.vecs, rows, self.split)
 
     def lines(self, block: VectorBlock, k: int) -> list[int]:
-        """Where the cache lines to prefetch at step k begin, in floats from wp."""
+        """Where the cache lines to prefetch at step k begin, in elements from wp."""
         if not self.ahead:
             return []
-        start = self._packed(block, k)
-        return list(range(start + -start % LINE, start + block.width, LINE))
+        start, line = self._packed(block, k), LINE_BYTES // self.item
+        return list(range(start + -start % line, start + block.width, line))
 
     def b(self, block: VectorBlock, v: Vec, k: int) -> str:
         """The load of one vector of B, k steps after `wp`."""
@@ -328,11 +329,11 @@ def weight_traffic(
     """
     tiles = -(-pixels // mr)
     widths_ = [block.width for block in blocks for _ in range(block.count)]
-    weights = 4.0 * g.k * sum(widths_)
+    weights = float(g.item) * g.k * sum(widths_)
     if outside == "rows" or tiles == 1:
         return reread_cycles(isa, weights, tiles)
     beside = 8.0 * g.k * min(mr, pixels)
-    block = 4.0 * g.k * max(widths_)
+    block = float(g.item) * g.k * max(widths_)
     l1 = isa.core.caches.l1_bytes
     near = block if block + beside <= l1 else max(block, l1 + 1.0)
     again = reread_cycles(isa, near, tiles * len(widths_)) + reread_cycles(isa, weights, 1)

@@ -27,7 +27,6 @@ from cannery.frontends.keras.layers.cells import (
     run_cells,
     run_masked,
 )
-from cannery.frontends.keras.masks import READERS
 from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise.binary import Add, Mul
 from cannery.ops.logic.compare import Where
@@ -323,7 +322,7 @@ def samples_as_steps(scope: Scope, inputs: Sequence[str]) -> str:
 
 @layer("TimeDistributed")
 def time_distributed(config: LayerConfig) -> LayerPlan:
-    """A layer on each step: steps become samples, and steps again after it; a mask stays as it is.
+    """A layer on each step: steps become samples, and steps again after it.
 
     Models on each step are read as models, see `model.py`.
     """
@@ -331,7 +330,6 @@ def time_distributed(config: LayerConfig) -> LayerPlan:
 
     def build(scope: Scope, inputs: Sequence[str]) -> str | list[str]:
         x = scope.single(inputs)
-        scope.given.result_mask = scope.given.masks[0] if scope.given.masks else None
         own = scope.under("layer", attribute="layer")
         if inner.class_name in _ANY_RANK:
             return inner.plan.build(own, [x])
@@ -340,5 +338,4 @@ def time_distributed(config: LayerConfig) -> LayerPlan:
             raise UnsupportedError("wraps a layer with several outputs")
         return samples_as_steps(scope, [y, x])
 
-    children = {"layer": inner} if inner.has_weights else {}
-    return LayerPlan(build, children=children, reads_masks=inner.class_name not in READERS)
+    return LayerPlan(build, children={"layer": inner} if inner.has_weights else {})
