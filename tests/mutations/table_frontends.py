@@ -29,6 +29,7 @@ _control = rows(f"{_F}/onnx/control.py", *_ONNX)
 _row_axes = rows(f"{_F}/onnx/row_axes.py", f"{_T}/test_onnx_rows.py")
 _rows = rows(f"{_F}/onnx/rows.py", f"{_T}/test_onnx_rows.py")
 _unique = rows("generator/cannery/ops/indexing/unique.py", f"{_T}/test_onnx_rows.py")
+_fused = rows(f"{_F}/onnx/fused.py", f"{_T}/test_onnx_fused.py")
 
 CHANGES: tuple[Change, ...] = (
     _shape(
@@ -301,4 +302,11 @@ CHANGES: tuple[Change, ...] = (
         "pass",
         (f"{_T}/test_onnx_choices.py",),
     ),
+    _fused(
+        "a skipped sum has no bias",
+        'both = _sum(form, both, form.input(3 if simplified else 4), "sum")',
+        "pass",
+    ),
+    _fused("a fused product is not scaled", "if alpha == 1.0:", "if alpha:"),
+    _fused("attention looks ahead", 'bool(_number(form, "unidirectional", 0))', "False"),
 )

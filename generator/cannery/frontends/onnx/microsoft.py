@@ -1,19 +1,18 @@
-"""Turns ONNX Runtime's own quantised operators into standard ones, with floats between them.
+"""Turns ONNX Runtime's own operators into standard ones, quantised ones with floats between them.
 
-`quantize_static` with QuantFormat.QOperator writes QLinearAdd, QGemm and so on. Each becomes
-DequantizeLinear, the operator of its name, QuantizeLinear: a form that the passes know.
+`fused.py` has those of floats. `quantize_static` with QuantFormat.QOperator writes QLinearAdd,
+QGemm and so on. Each becomes DequantizeLinear, the operator of its name, QuantizeLinear: a form
+that the passes know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.onnx.functions import local_name
+from cannery.frontends.onnx.expansion import Expansion
+from cannery.frontends.onnx.fused import FUSED, MICROSOFT, expand_fused
 from cannery.frontends.onnx.model import OnnxNode
-
-DOMAIN = "com.microsoft"
 
 #: Operators of two quantised tensors, and of one, and the equivalent standard ones.
 _PAIRS = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
@@ -23,20 +22,29 @@ _SINGLE = {
 }  # fmt: skip
 _OTHERS = ("QLinearConcat", "QGemm", "MatMulIntegerToFloat", "QuantizeLinear", "DequantizeLinear")
 
+#: What the optimisation puts into the standard's domain.
+_WITHOUT_DOMAIN = "SimplifiedLayerNormalization"
+
 #: Attributes that standard operators do not have.
 _OWN = ("channels_last", "opset")
 
 
 def has_standard_form(node: OnnxNode) -> bool:
     """Whether `standard_form` knows an operator."""
-    return node.domain == DOMAIN and node.kind in (*_PAIRS, *_SINGLE, *_OTHERS)
+    fused = node.kind in FUSED and (node.domain == MICROSOFT or node.kind == _WITHOUT_DOMAIN)
+    return fused or (node.domain == MICROSOFT and node.kind in (*_PAIRS, *_SINGLE, *_OTHERS))
 
 
 def standard_form(node: OnnxNode, prefix: str) -> list[OnnxNode]:
     """The nodes that a node expands to; tensors between them are called `<prefix>/<name>`.
 
-    Raises ModelError for missing inputs, UnsupportedError for images with channels last.
+    Raises ModelError for missing inputs, UnsupportedError for images with channels last, and for
+    what has no standard form.
     """
+    if node.kind in FUSED:
+        expansion = Expansion(node, prefix)
+        expand_fused(expansion)
+        return expansion.nodes
     if node.attributes.get("channels_last"):
         raise UnsupportedError("images with channels last are not supported")
     form = _Form(node, prefix)
@@ -46,7 +54,10 @@ def standard_form(node: OnnxNode, prefix: str) -> list[OnnxNode]:
         form.quantised(form.node(_PAIRS[node.kind], [a, b]), inputs[6:8])
     elif node.kind in _SINGLE:
         x = form.floats("x", inputs[:3])
-        form.quantised(form.node(_SINGLE[node.kind], [x], form.attributes()), inputs[3:5])
+        opset = node.attributes.get("opset") if node.kind == "QLinearSoftmax" else 0
+        version = opset if isinstance(opset, int) else 0
+        single = form.node(_SINGLE[node.kind], [x], form.attributes(), version=version)
+        form.quantised(single, inputs[3:5])
     elif node.kind == "QLinearConcat":
         parts = [inputs[k : k + 3] for k in range(2, len(node.inputs), 3)]
         names = [form.floats(f"x{k}", part) for k, part in enumerate(parts)]
@@ -63,40 +74,12 @@ def standard_form(node: OnnxNode, prefix: str) -> list[OnnxNode]:
     return form.nodes
 
 
-@dataclass
-class _Form:
-    """The nodes so far."""
-
-    of: OnnxNode
-    prefix: str
-    nodes: list[OnnxNode] = field(default_factory=list)
+class _Form(Expansion):
+    """Of a quantised operator."""
 
     def attributes(self) -> dict[str, object]:
         """Those of the standard operator."""
         return {k: v for k, v in self.of.attributes.items() if k not in _OWN}
-
-    def node(
-        self, kind: str, inputs: Sequence[str], attributes: Mapping[str, object] | None = None,
-        name: str = "",
-    ) -> str:  # fmt: skip
-        """Append a node of the standard domain; returns its output."""
-        output = local_name(self.prefix, name or kind.lower())
-        self._append(kind, inputs, attributes, output)
-        return output
-
-    def output(
-        self, kind: str, inputs: Sequence[str], attributes: Mapping[str, object] | None = None
-    ) -> None:
-        """Append the node that makes the result."""
-        self._append(kind, inputs, attributes, self.of.outputs[0])
-
-    def _append(
-        self, kind: str, inputs: Sequence[str], attributes: Mapping[str, object] | None, output: str
-    ) -> None:
-        opset = self.of.attributes.get("opset") if kind == "Softmax" else 0
-        version = opset if isinstance(opset, int) else 0
-        made = OnnxNode(kind, "", output, tuple(inputs), (output,), attributes or {}, version)
-        self.nodes.append(made)
 
     def floats(self, name: str, parts: Sequence[str], axis: int = 0) -> str:
         """A tensor, its scale, and its zero point, which may be absent, as floats."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.frontends.custom import OWN
+from cannery.frontends.onnx.fused import MICROSOFT, UNFUSED
 from cannery.frontends.onnx.model import STANDARD, OnnxNode, Reference, Subgraph, Unread
 from cannery.frontends.onnx.operators.regroup import regroup, regroup_for
 from cannery.frontends.onnx.operators.state import ImportState
@@ -459,10 +460,10 @@ def find_operator(node: OnnxNode) -> Build:
     if domain:
         known = ", ".join(sorted(k for d, k in operators() if d == domain))
         others = f" other than {known}" if known else ""
+        without = UNFUSED if domain == MICROSOFT else "export the network without them"
         raise UnsupportedError(
             f"operators of the domain {domain!r}{others} are not supported",
-            cure="export the network without them, or end it before them with --outputs, "
-            f"{OWN.format(node.kind)}",
+            cure=f"{without}, or end it before them with --outputs, {OWN.format(node.kind)}",
         )
     raise UnsupportedError(
         "this operator is not supported",
