@@ -178,3 +178,18 @@ def test_several_sequences_at_once(tmp_path: Path, block: int, rows: bool) -> No
         taps = (np.einsum("oi,it->ot", weights["w"][:, :, k], padded[:, k : k + block])
                 for k in range(3))  # fmt: skip
         np.testing.assert_allclose(made, np.tanh(sum(taps)), atol=1e-6)
+
+
+def test_an_open_number_of_steps_may_be_any(tmp_path: Path) -> None:
+    """With channels first, which of the axes is time is not known yet."""
+    proto = m.model([CONV], {"x": [1, C, "T"]}, ["c"], {"w": m.floats(C, C, 3)})
+    path = m.write(tmp_path / "net.onnx", proto)
+    with pytest.raises(
+        UnsupportedError, match=r"dimension 2 is open \(fix .*--dim T=n; .*any large n"
+    ):
+        load_model(make_options(path, {"streaming": True}))
+    with pytest.raises(UnsupportedError, match=r"dimension 2 is open \(fix it to n by --dim T=n\)"):
+        load_model(make_options(path, {}))
+    short, long = (load_model(make_options(path, {"streaming": True, "dims": [f"T={n}"]}))
+                   for n in (8, 64))  # fmt: skip
+    assert short.nodes == long.nodes and short.states == long.states

@@ -107,9 +107,12 @@ def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
     try:
         graph = _as_declared(model, nodes, outputs, options)
     except OpenDimensionError as error:
-        if not _has_time(model, nodes):
-            raise
-        raise with_time(error, options, build, loops=True) from None
+        found = error
+        if _has_time(model, nodes):
+            found = with_time(error, options, build, loops=True)
+        if options.streaming:
+            found.cure = f"{found.cure}; if it is time, any large n does"
+        raise found from None
     if not options.streaming and _has_time(model, nodes):
         require_batches(model.inputs, options, build)
     return graph
