@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
+from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_type
 from cannery.ops.fixed_point.arithmetic import QUANTISED
-from cannery.ops.quantized.arithmetic import QuantizedOp
+from cannery.ops.fixed_point.store import store_held
+from cannery.ops.quantized.arithmetic import BYTES, QuantizedOp
+from cannery.ops.quantized.window_sums import summed_windows
 from cannery.ops.quantized.windows import tap_offsets, window_kernel
+from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.window_axis import TapSpan
 from cannery.ops.window import WindowOp
 from cannery.schedule.program import Step
@@ -55,6 +59,46 @@ class FixedAveragePool(WindowOp, QuantizedOp):
 
 @schedule
 @dataclass(frozen=True)
+class FixedAveragePoolC(FixedSchedule):
+    """Of bytes, channels in the lanes. Sums of 2^15 bytes are exact in float32, and a quotient of
+    them that is rounded stays on its side of an integer: it is below 2^8 and the divisor at most
+    2^15, so no other quotient is nearer to the integer than 2^-15, more than its half unit.
+    """
+
+    id = "fixed_point.average_pool_c"
+
+    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+        if not step.alone or not isinstance(step.anchor.op, FixedAveragePool):
+            return "not a mean of integers alone"
+        if graph.types[step.output].dtype not in BYTES:
+            return "not of bytes"
+        return "" if isa.widest > 1 else "needs vectors"
+
+    def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
+        op, elements = step.anchor.op, graph.types[step.output].elements
+        assert isinstance(op, FixedAveragePool)
+        vectors = elements / isa.widest
+        return Estimate(vectors * (3.0 * prod(op.kernel) + 12.0) / isa.rates().arithmetic)
+
+    def kernel(self, job: Job) -> Kernel:
+        op = job.step.anchor.op
+        assert isinstance(op, FixedAveragePool)
+
+        def finish(v: Vec, taps: int, total: str, pointer: str) -> list[str]:
+            t, half = v.t, c_float(float(taps // 2))
+            rounded = f"{t}_add({total}, {t}_copysign({t}_set1({half}), {total}))"
+            quotient = f"{t}_div({rounded}, {t}_set1({c_float(float(taps))}))"
+            held = op.minimum, op.maximum
+            return [
+                f"i32x{v.lanes} v = {t}_to_i32({quotient if taps > 1 else total});",
+                *store_held(v, job.output.dtype, held, pointer),
+            ]
+
+        return replace(summed_windows(job, finish), needs_fixed=True)
+
+
+@schedule
+@dataclass(frozen=True)
 class FixedAveragePoolPlain(FixedSchedule):
     """In plain C that compilers vectorise; pixels with the same taps inside are one loop."""
 
@@ -68,7 +112,7 @@ class FixedAveragePoolPlain(FixedSchedule):
         op = step.anchor.op
         assert isinstance(op, FixedAveragePool)
         taps = prod(op.kernel)
-        return Estimate((taps + 8.0) * graph.types[step.output].elements / max(isa.widest, 1))
+        return Estimate((1.5 * taps + 8.0) * graph.types[step.output].elements)
 
     def kernel(self, job: Job) -> Kernel:
         op, channels = job.step.anchor.op, job.inputs[0].shape[2]

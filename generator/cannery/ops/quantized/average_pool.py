@@ -6,8 +6,7 @@ exact in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -30,16 +29,12 @@ from cannery.ops.quantized.arithmetic import (
 )
 from cannery.ops.quantized.fixed_scale import fixed_scale
 from cannery.ops.quantized.scale import store_bounded
-from cannery.ops.quantized.windows import pooled_axes, tap_offsets, window_kernel
-from cannery.ops.shared.lanes import Vec, vector_runs
-from cannery.ops.shared.window_axis import TapSpan
+from cannery.ops.quantized.window_sums import summed_windows
+from cannery.ops.shared.lanes import Vec
 from cannery.ops.window import WindowOp
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
-
-#: Windows with more taps are loops, over this many vectors of channels at once.
-UNROLLED, VECTORS = 16, 4
 
 
 @register
@@ -100,53 +95,13 @@ class QuantizedAveragePoolC(FixedSchedule):
         return Estimate(vectors * (3.0 * prod(op.kernel) + 8.0) / isa.rates().arithmetic)
 
     def kernel(self, job: Job) -> Kernel:
-        op, channels = job.step.anchor.op, job.inputs[0].shape[2]
+        op = job.step.anchor.op
         assert isinstance(op, QuantizedAveragePool)
 
-        def pixel(row: TapSpan, col: TapSpan) -> Iterator[str]:
-            for v, times in vector_runs(channels, job.isa):
-                together = VECTORS if row.taps * col.taps > UNROLLED else 1
-                for count, size in ((times // together, together), (1, times % together)):
-                    if count and size:
-                        yield from _vectors(job, op, row, col, v, count, size)
-                        v = replace(v, start=v.start + count * size * v.lanes)
+        def finish(v: Vec, taps: int, total: str, pointer: str) -> list[str]:
+            return _finish(job, op, taps, v, total, pointer)
 
-        return window_kernel(job, pixel)
-
-
-def _vectors(
-    job: Job, op: QuantizedAveragePool, row: TapSpan, col: TapSpan, v: Vec, count: int, size: int
-) -> Iterator[str]:
-    """Statements for one pixel: `count` times `size` vectors from `v` on."""
-    step, each = size * v.lanes, range(size)
-    yield f"for (int c = {v.start}; c < {v.start + count * step}; c += {step}) {{"
-    at = [offset(m * v.lanes) for m in each]
-    x = job.inputs[0]
-
-    def added(m: int, place: str) -> str:
-        """The statement that adds a number."""
-        if by_integers(job.isa):
-            return f"a{m} += t[c{place}];"
-        return f"a{m} = {v.t}_add(a{m}, {v.load(f't + c{place}', x.dtype)});"
-
-    zero = "int32_t a{} = 0;" if by_integers(job.isa) else f"{v.t} a{{}} = {v.t}_zero();"
-    yield from (zero.format(m) for m in each)
-    rows, cols = pooled_axes(job)
-    if row.taps * col.taps <= UNROLLED:
-        for place in tap_offsets(job, row, col):
-            yield from (added(m, place + at[m]) for m in each)
-    else:
-        yield f"for (int kh = 0; kh < {row.taps}; ++kh) {{"
-        yield f"for (int kw = 0; kw < {col.taps}; ++kw) {{"
-        tap = f" + kh * {rows.dilation * x.row} + kw * {cols.dilation * x.col}"
-        yield from (added(m, tap + at[m]) for m in each)
-        yield "}"
-        yield "}"
-    for m in each:
-        yield "{"
-        yield from _finish(job, op, row.taps * col.taps, v, f"a{m}", f"o + c{at[m]}")
-        yield "}"
-    yield "}"
+        return summed_windows(job, finish)
 
 
 def _finish(
