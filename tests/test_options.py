@@ -51,6 +51,7 @@ def test_one_text_is_a_list_of_one() -> None:
             "isa": "avx2",
             "dims": "n=3",
             "fixed": "x=1,2",
+            "section": "code=.itcm",
             "block": "4",
             "input_dtype": "x=uint8",
             "device": "ssh:nao",

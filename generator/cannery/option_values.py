@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
@@ -149,6 +150,29 @@ def pairs(texts: Sequence[str]) -> dict[str, str]:
 
 def dims(texts: Sequence[str]) -> dict[str, int]:
     return {name: count(value) for name, value in pairs(texts).items()}
+
+
+#: What can be placed in a section of its own.
+PLACED = ("weights", "code", "workspace")
+
+_SECTION = re.compile(r"[A-Za-z_.][\w.$]*")
+
+
+def sections(texts: Sequence[str]) -> dict[str, str]:
+    """Names of sections, different ones, by what is placed there."""
+    found = pairs(texts)
+    for what, name in found.items():
+        if what not in PLACED:
+            raise OptionError(f"{what!r} cannot be placed", cure=one_of(what, PLACED))
+        if not _SECTION.fullmatch(name):
+            raise OptionError(
+                f"{name!r} is not the name of a section", cure="for example weights=.ext_flash"
+            )
+    if len(set(found.values())) != len(found):
+        raise OptionError(
+            "one section cannot hold different things", cure="give each a section of its own"
+        )
+    return found
 
 
 def files_by_name(texts: Sequence[str]) -> dict[str, Path]:

@@ -32,7 +32,8 @@ class Options:
     the model); `locked` makes an entry missing there an error. `max_error` bounds
     max|y - ref| / max|ref| per output, `max_lines` the lines of functions that can be cut,
     `max_size` the bytes of constants, in multiples of the model's, where no record chooses,
-    `max_ram` the bytes of workspace and state;
+    `max_ram` the bytes of workspace and state; `section` names where weights, code and the static
+    workspace are placed;
     `split` is the number of C files that the steps are spread over. `dims` fixes dimensions that
     the model leaves open, `fixed` has inputs that are constants, `max_trips` limits loops,
     `io_layout` is the order of image tensors at the interface; `io_type` "raw" makes its floats the
@@ -71,6 +72,7 @@ class Options:
     max_lines: int = MAX_LINES
     max_size: float | None = None
     max_ram: int | None = None
+    section: Mapping[str, str] = field(default_factory=dict)
     split: int = 1
     io_layout: str = "model"
     io_type: str = "model"
@@ -233,6 +235,8 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              parse.positive, "X", example="1.5"),
         Spec("max_ram", _ONE, "Bound of workspace and state, in bytes, K or M.",
              parse.size, "N", example="150K"),
+        Spec("section", _MANY, "Section of the object files for weights, code or workspace.",
+             parse.sections, "WHAT=NAME", example="weights=.ext_flash"),
         Spec("split", _ONE, "Spread the code over this many C files, built at once (default: 1).",
              parse.files, "N", example="4"),
     ),
@@ -372,6 +376,7 @@ def make_options(model: Path, raw: Mapping[str, Any]) -> Options:
     _check_streaming(options, values)
     _check_quantize(options, values)
     _check_weights(options)
+    _check_sections(options)
     return options
 
 
@@ -381,6 +386,20 @@ def _check_weights(options: Options) -> None:
         raise OptionError(
             "the order of weights depends on the instruction set, and there are several",
             where="--weights", cure="give one --isa",
+        )  # fmt: skip
+
+
+def _check_sections(options: Options) -> None:
+    """Raise OptionError for sections that the library would not have."""
+    if options.section and len(options.isa) > 1:
+        raise OptionError(
+            "a library for several instruction sets has no sections of its own",
+            where="--section", cure="give one --isa",
+        )  # fmt: skip
+    if options.weights and "weights" in options.section:
+        raise OptionError(
+            "the weights are in a file, not in the code", where="--section",
+            cure="leave out weights=, or --weights",
         )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from cannery.emit.dispatch import dispatching_files, part_name
 from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
 from cannery.emit.making import make_source
+from cannery.emit.sections import place
 from cannery.emit.source import Source
 from cannery.errors import OptionError
 from cannery.frontends import ImportOptions, load_graph
@@ -353,7 +354,7 @@ def compile_graphs(blocks: Sequence[tuple[Graph, Options]], dump: Dump | None = 
     files = (
         dispatching_files(options.name, parts, command)
         if several
-        else output_files(parts[0], command)
+        else place(output_files(parts[0], command), options.name, options.section)
     )
     named = [options.class_names] if options.class_names else []
     return Compiled(files, (options.model, *graph.files, *records, *named), parts[0])

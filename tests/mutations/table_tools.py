@@ -57,6 +57,7 @@ _mca = rows(
 )
 _inorder = rows(f"{_C}/analysis/inorder.py", "tests/analysis/test_inorder.py")
 _arm_pipeline = rows(f"{_C}/analysis/arm_pipeline.py", "tests/analysis/test_inorder.py")
+_sections = rows(f"{_C}/emit/sections.py", "tests/emit/test_sections.py")
 _errors = rows(f"{_C}/execution/error_bounds.py", "tests/execution/test_numbers.py")
 _control = rows(f"{_C}/analysis/control.py", "tests/analysis/test_control.py")
 _longest = rows(f"{_C}/analysis/longest.py", "tests/analysis/test_longest.py")
@@ -68,6 +69,16 @@ _capture = rows("cmake/capture_compiler.py", "tests/cmake/test_building.py",
 _run = rows("cmake/run_cannery.py", "tests/cmake/test_run_cannery.py")
 
 CHANGES: tuple[Change, ...] = (
+    _sections(
+        "large weights stay where they were",
+        "text = re.sub(blob,",
+        "re.sub(blob,",
+    ),
+    _sections(
+        "functions stay in .text",
+        'if "code" in sections:',
+        'if "cod" in sections:',
+    ),
     _errors(
         "errors of inputs are not carried on by products",
         "return Span(low, high, carried + own + (terms + 1) * UNDERFLOW)",

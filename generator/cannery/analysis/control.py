@@ -81,7 +81,12 @@ def _functions(code: str) -> Iterator[_Function]:
         for each in (part.strip() for part in found[3].split(",")):
             if words := re.fullmatch(r"(.*?)(\w+)", each, re.S):
                 parameters.append((words[1].strip(), words[2]))
-        yield _Function(found[2], tuple(parameters), found[4], "static" not in found[1].split())
+        yield _Function(
+            found[2],
+            tuple(parameters),
+            found[4],
+            not {"static", "CANNERY_APART"} & {*found[1].split()},
+        )
 
 
 def _known(

@@ -22,11 +22,12 @@ class _Class:
     section: str
     symbol: str
     value_index: tuple[int, int, int, int]  # name, info, size, value in a symbol
+    place_index: int  # the number of its section
 
 
 _CLASSES = {
-    1: _Class("<16xHHIIIIIHHHHHH", "<IIIIIIIIII", "<IIIBBH", (0, 3, 2, 1)),
-    2: _Class("<16xHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ", (0, 1, 5, 4)),
+    1: _Class("<16xHHIIIIIHHHHHH", "<IIIIIIIIII", "<IIIBBH", (0, 3, 2, 1), 5),
+    2: _Class("<16xHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ", (0, 1, 5, 4), 3),
 }
 
 
@@ -52,6 +53,33 @@ class SectionSizes:
             self.code + other.code, self.constants + other.constants, self.data + other.data,
             self.zeros + other.zeros,
         )  # fmt: skip
+
+
+def symbol_sections(path: Path) -> dict[str, str]:
+    """The section of every function and array that a file defines; empty if it is not such a
+    file.
+    """
+    data = path.read_bytes()
+    kind = _class_of(data)
+    if kind is None:
+        return {}
+    try:
+        sections = _sections(data, kind)
+        names = sections[_section_names(data, kind)][4]
+        return {
+            _text(data, strings + symbol[kind.value_index[0]]): _text(
+                data, names + sections[symbol[kind.place_index]][0]
+            )
+            for strings, symbol in _raw_symbols(data, kind)
+            if symbol[kind.value_index[1]] & 0xF in (_OBJECT, _FUNCTION)
+            and symbol[kind.place_index] < len(sections)
+        }
+    except (struct.error, IndexError, ValueError):
+        return {}
+
+
+def _text(data: bytes, at: int) -> str:
+    return data[at : data.index(b"\0", at)].decode("ascii", "replace")
 
 
 def section_sizes(path: Path) -> SectionSizes | None:
@@ -137,18 +165,18 @@ def _class_of(data: bytes) -> _Class | None:
 
 
 def _symbols(data: bytes, kind: _Class, type_: int) -> Iterator[tuple[str, FunctionPlace]]:
+    for names, symbol in _raw_symbols(data, kind):
+        name, info, size_of, value = (symbol[k] for k in kind.value_index)
+        if info & 0xF == type_:
+            yield _text(data, names + name), FunctionPlace(value, size_of)
+
+
+def _raw_symbols(data: bytes, kind: _Class) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The fields of every symbol, and where the names of its table begin."""
     sections = _sections(data, kind)
     for section in sections:
         if section[1] != _SYMBOL_TABLE:
             continue
         start, length, link, each = section[4], section[5], section[6], section[9]
-        names = sections[link][4]
         for at in range(start, start + length, each):
-            symbol = struct.unpack_from(kind.symbol, data, at)
-            name, info, size_of, value = (symbol[k] for k in kind.value_index)
-            if info & 0xF == type_:
-                end = data.index(b"\0", names + name)
-                yield (
-                    data[names + name : end].decode("ascii", "replace"),
-                    FunctionPlace(value, size_of),
-                )
+            yield sections[link][4], struct.unpack_from(kind.symbol, data, at)

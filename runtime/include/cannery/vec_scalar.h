@@ -151,10 +151,14 @@
 
 /* ---- cannery_macros ---------------------------------------------------- */
 
+/* The section of functions, where the generated file has one. */
+#ifndef CANNERY_CODE
+#define CANNERY_CODE
+#endif
 #if defined(__GNUC__)
 #define CANNERY_UNUSED __attribute__((unused))
 #define CANNERY_INLINE static inline __attribute__((always_inline, unused))
-#define CANNERY_APART static __attribute__((noinline)) /* a piece of a long function */
+#define CANNERY_APART CANNERY_CODE static __attribute__((noinline)) /* a piece of a long function */
 #define CANNERY_ALIGN(n) __attribute__((aligned(n)))
 #define CANNERY_RESTRICT __restrict
 /* Hides where p comes from: stops the compiler from hoisting address
