@@ -25,7 +25,7 @@ BALL = ball_example_dir() / "ball.h5"
 TARGET = "cortex-m7"
 SECTIONS = ("weights=.ext_flash", "code=.itcm", "workspace=.bss.dtcm")
 
-#: Memory of the board mps2-an500 for code alone, at low addresses as an ITCM, and for weights alone.
+#: Memory of the board mps2-an500: for code alone, at low addresses as an ITCM, and for weights.
 ITCM, EXTERNAL = range(0x00380000, 0x00384000), range(0x60000000, 0x61000000)
 
 
