@@ -129,6 +129,18 @@ def test_attention(tmp_path: Path) -> None:
     assert np.allclose(y, wanted.transpose(0, 2, 1, 3).reshape(2, 3, 8), atol=1e-5)
 
 
+def test_grid_samples(tmp_path: Path) -> None:
+    """Before the standard had them."""
+    grid = np.stack(np.meshgrid([-1, 0, 0.5], [-1, 1]), -1)[None].astype(np.float32)
+    proto = model(
+        [node("GridSample", ["x", "grid"], ["y"], domain="com.microsoft", align_corners=1)],
+        {"x": [1, 3, 5, 5]}, weights={"grid": grid},
+    )  # fmt: skip
+    proto.opset_import.add(domain="com.microsoft", version=1)
+    (y,) = computed(tmp_path, proto)
+    assert np.allclose(y, IMAGE[:, :, ::4][..., [0, 2, 3]], atol=1e-6)
+
+
 def test_generated_code(tmp_path: Path) -> None:
     proto, wanted = CASES["skip bias"]
     load(tmp_path, proto)

@@ -78,6 +78,22 @@ def test_a_loop_collects_in_a_list(tmp_path: Path) -> None:
     assert np.allclose(evaluate(graph, {"x": x})["y"], wanted)
 
 
+def test_lists_as_outputs(tmp_path: Path) -> None:
+    nodes = [
+        node("SplitToSequence", ["x"], ["y"], axis=1),
+        node("Neg", ["x"], ["y.1"]),
+        node("SequenceConstruct", ["y.1", "c"], ["z"]),
+    ]
+    proto = model(nodes, {"x": [1, 3]}, ["y", "y.1", "z"], {"c": WEIGHTS["c"]})
+    graph = load(tmp_path, proto)
+    assert graph.outputs == ("y.0", "y.1.1", "y.2", "y.1", "z.0", "z.1")
+    x = floats(1, 3)
+    found = list(evaluate(graph, {"x": x}).values())
+    wanted = [*np.split(x, 3, 1), -x, -x, WEIGHTS["c"]]
+    for y, reference in zip(found, wanted, strict=True):
+        assert np.array_equal(y, reference)
+
+
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
@@ -87,7 +103,7 @@ def test_a_loop_collects_in_a_list(tmp_path: Path) -> None:
         ),
         ([node("SequenceAt", ["x", "p"], ["y"])], "not a list of tensors"),
         ([_LIST, node("Relu", ["l"], ["y"])], "is a list of tensors"),
-        ([node("SequenceConstruct", ["x", "x"], ["y"])], "is a list of tensors"),
+        ([node("SequenceEmpty", [], ["y"])], "is a list without tensors"),
         ([node("SequenceEmpty", [], ["l"]), _AT], "outside of the list"),
     ],
 )

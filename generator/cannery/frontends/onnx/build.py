@@ -143,9 +143,10 @@ def _has_time(model: OnnxModel, nodes: Sequence[OnnxNode]) -> bool:
 def _input_dtype(given: OnnxInput) -> DType:
     """The element type of an input. Raises UnsupportedError."""
     if given.dtype not in _INPUT_DTYPES:
+        text = "turn texts into numbers before the network, and train it on those"
         raise UnsupportedError(
-            f"its elements are {given.dtype}",
-            where=f"input {given.name!r}", cure="make them float",
+            f"its elements are {given.dtype}", where=f"input {given.name!r}",
+            cure=text if given.dtype == "string" else "make them float",
         )  # fmt: skip
     return _INPUT_DTYPES[given.dtype]
 
@@ -206,8 +207,9 @@ class _Importer:
         if self._problems:
             raise UnsupportedLayersError(self._problems, instead=self._calm_outputs())
         self._noise.require_used()
-        ports = [self._output(name) for name in self._outputs]
-        pairs = [(name, value) for name, (value, _) in zip(self._outputs, ports, strict=True)]
+        results = self._results()
+        ports = [self._output(value) for value in results.values()]
+        pairs = [(name, value) for name, (value, _) in zip(results, ports, strict=True)]
         pairs += self._unfinished()
         graph = finish(
             self._builder, [*names, *self._noise.inputs], [*pairs, *self._noise.outputs()],
@@ -228,6 +230,22 @@ class _Importer:
             class_names=sound_names(self._state.class_names),
         )  # fmt: skip
         return with_counts(graph)
+
+    def _results(self) -> dict[str, str]:
+        """The tensors of the model that are outputs, by name; each of a list is one of its own.
+
+        Raises UnsupportedError for a list without tensors.
+        """
+        found: dict[str, str] = {}
+        for output in self._outputs:
+            if output not in self._lists:
+                found[output] = output
+                continue
+            if not self._lists[output]:
+                raise UnsupportedError("is a list without tensors", where=f"output {output!r}")
+            for k, part in enumerate(self._lists[output]):
+                found[free_name(f"{output}.{k}", {*found, *self._outputs})] = part
+        return found
 
     def _unfinished(self) -> list[tuple[str, str]]:
         """The output that says whether MAX_TRIPS cut a loop short, and its value, if one may be."""

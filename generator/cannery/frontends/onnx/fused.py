@@ -142,6 +142,11 @@ def _simplified_norm(form: Expansion) -> None:
     form.output("RMSNormalization", [form.input(0), form.input(1)], form.of.attributes)
 
 
+def _grid_sample(form: Expansion) -> None:
+    """As in the standard since version 16."""
+    form.output("GridSample", [form.input(0), form.input(1)], form.of.attributes, version=16)
+
+
 def _attention(form: Expansion) -> None:
     """Queries, keys and values by one product, then attention without a mask."""
     if any(form.input(k) for k in range(3, len(form.of.inputs))):
@@ -173,6 +178,7 @@ FUSED: Mapping[str, tuple[int, Callable[[Expansion], None], str]] = {
     "BiasGelu": (2, _gelu("none"), ""),
     "FastGelu": (1, _gelu("tanh"), ""),
     "QuickGelu": (1, _quick_gelu, "alpha"),
+    "GridSample": (2, _grid_sample, "align_corners mode padding_mode"),
     "SkipLayerNormalization": (3, _skip_norm, "epsilon"),
     "SkipSimplifiedLayerNormalization": (3, _skip_norm, "epsilon"),
     "SimplifiedLayerNormalization": (2, _simplified_norm, "axis epsilon stash_type"),

@@ -43,6 +43,12 @@ from cannery.ops.scalar.integers import takes_integers
 from cannery.ops.trees.op import TreeEnsemble
 from cannery.plugins import OPS, plugins
 
+#: How to get models without the operators of a domain.
+_WITHOUT = {
+    MICROSOFT: UNFUSED,
+    "org.pytorch.aten": "export it with dynamo=True, and a newer version of PyTorch",
+}
+
 #: Most nodes of a graph: real networks have some thousand.
 MAX_NODES = 20_000
 
@@ -460,7 +466,7 @@ def find_operator(node: OnnxNode) -> Build:
     if domain:
         known = ", ".join(sorted(k for d, k in operators() if d == domain))
         others = f" other than {known}" if known else ""
-        without = UNFUSED if domain == MICROSOFT else "export the network without them"
+        without = _WITHOUT.get(domain, "export the network without them")
         raise UnsupportedError(
             f"operators of the domain {domain!r}{others} are not supported",
             cure=f"{without}, or end it before them with --outputs, {OWN.format(node.kind)}",
