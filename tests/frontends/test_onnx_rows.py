@@ -252,6 +252,30 @@ def test_what_mixes_rows_is_refused(tmp_path: Path, nodes: list[Any]) -> None:
     assert load(tmp_path, proto, options).outputs == ("kept", "kept.count")
 
 
+def selected(root: str, at: str = "i", **limits: int) -> Any:
+    """x[x > 0] as PyTorch exports it; `root` is whose shape the places are expanded to."""
+    nodes = [
+        node("Greater", ["x", "zero"], ["mask"]), node("NonZero", ["mask"], ["places"]),
+        node("Squeeze", ["places", "first"], ["i"]), node("Max", ["i"], ["same"]),
+        node("Identity", ["i"], ["again"]), node("Neg", ["i"], ["other"]),
+        node("Shape", [root], ["shape"], **limits), node("Expand", [at, "shape"], ["j"]),
+        node("Unsqueeze", ["j", "last"], ["k"]), node("GatherND", ["x", "k"], ["y"]),
+    ]  # fmt: skip
+    weights = {"zero": np.float32(0), "first": np.array([0]), "last": np.array([-1])}
+    return model(nodes, {"x": [9]}, weights=weights)
+
+
+@pytest.mark.parametrize(("root", "at"), [("same", "i"), ("i", "i"), ("again", "same")])
+def test_masks_as_pytorch_exports_them(tmp_path: Path, root: str, at: str) -> None:
+    assert 1 < check(tmp_path, selected(root, at), {"x": floats(9)}) < 9
+
+
+def test_places_are_expanded_to_nothing_else(tmp_path: Path) -> None:
+    for proto in (selected("other"), selected("i", start=1), selected("i", end=1)):
+        with pytest.raises(UnsupportedError, match="only some count"):
+            load(tmp_path, proto)
+
+
 @pytest.mark.parametrize("shape", [[7], [3, 4], [2, 3, 2]])
 def test_non_zero(tmp_path: Path, shape: list[int]) -> None:
     nodes = [node("Relu", ["x"], ["r"]), node("NonZero", ["r"], ["y"])]

@@ -18,6 +18,7 @@ from cannery.frontends.onnx.control import CONTROL, follow
 from cannery.frontends.onnx.custom import custom_name, custom_value
 from cannery.frontends.onnx.declared import Parting, parting, require_declared
 from cannery.frontends.onnx.doubles import NAME, NUMBER, Doubles
+from cannery.frontends.onnx.expands import plain_expands
 from cannery.frontends.onnx.fold import (
     MAX_BYTES,
     MAX_BYTES_EACH,
@@ -99,7 +100,7 @@ def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
     check_opset(model)
     model = modernised(model)
     outputs = chosen_outputs(model, options)
-    nodes = needed_nodes(ordered(model.nodes), outputs)
+    nodes = needed_nodes(plain_expands(ordered(model.nodes)), outputs)
 
     def build(options: ImportOptions) -> Graph:
         return _Importer(model, nodes, outputs, options).run()
