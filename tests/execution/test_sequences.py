@@ -53,6 +53,11 @@ def test_what_is_no_sequence(given: Mapping[str, NDArray[np.float32]]) -> None:
         input_samples(running_sum(), given)
 
 
+def test_several_sequences_are_to_be_joined() -> None:
+    with pytest.raises(OptionError, match=r"3 sequences of shape \(1, 6, 2\), .*join .* axis 1"):
+        input_samples(running_sum(), {"x": np.concatenate([X] * 3)})
+
+
 def test_expected_outputs_need_no_states() -> None:
     graph = Graph(
         name="both", constants={},

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cannery.errors import OptionError
 from cannery.execution.program import Sample
 from cannery.execution.samples import Samples, read_samples
 from cannery.ir.evaluate import evaluate
@@ -78,8 +79,22 @@ def _steps(
     left_out = bool(states) and not states & arrays.keys()
     types = {n: model_type(graph, n) for n in names if not (left_out and n in states)}
     if left_out:
+        for name in (n for n in types if n in arrays):
+            _require_one(arrays[name], types[name].shape, f"{where}, {name!r}")
         arrays = {n: _cut(a, types[n].shape) if n in types else a for n, a in arrays.items()}
     return [from_model(graph, sample) for sample in read_samples(arrays, types, where)]
+
+
+def _require_one(array: RefArray, shape: tuple[int, ...], where: str) -> None:
+    """Raises OptionError for several sequences of more steps than a call of this shape has."""
+    if array.ndim != len(shape) or shape[0] != 1:
+        return
+    longer = [k for k in range(1, array.ndim) if array.shape[k] != shape[k]]
+    if len(longer) == 1 and array.shape[0] > 1 and array.shape[longer[0]] > shape[longer[0]]:
+        raise OptionError(
+            f"{array.shape[0]} sequences of shape {(1, *array.shape[1:])}, one is needed",
+            where=where, cure=f"join them along axis {longer[0]}, or give one",
+        )  # fmt: skip
 
 
 def _cut(array: RefArray, shape: tuple[int, ...]) -> RefArray:
