@@ -74,6 +74,22 @@ _FUNCTIONS: dict[str, Case] = {
         "SOFTMAX", [Value((50, 12))], Value((50, 12), "INT16", (1 / 65536,), (-32768,)),
         "SoftmaxOptions", {"Beta": 1.0},
     ),
+    "l2_normalization": Case(
+        "L2_NORMALIZATION", [Value((50, 12))], Value((50, 12), scales=(1 / 128,), zeros=(0,)),
+        "L2NormOptions",
+    ),
+    "l2_normalization_long": Case(
+        "L2_NORMALIZATION", [Value((3, 900), zeros=(-128,))],
+        Value((3, 900), scales=(1 / 128,), zeros=(0,)), "L2NormOptions",
+    ),
+    "l2_normalization_of_one": Case(
+        "L2_NORMALIZATION", [Value((256, 1))], Value((256, 1), scales=(1 / 128,), zeros=(0,)),
+        "L2NormOptions",
+    ),
+    "l2_normalization_uint8": Case(
+        "L2_NORMALIZATION", [Value((50, 12), "UINT8")],
+        Value((50, 12), "UINT8", (1 / 128,), (128,)), "L2NormOptions",
+    ),
     "quantize": Case(
         "QUANTIZE", [Value((9, 40), "FLOAT32")], Value((9, 40), scales=(0.05,), zeros=(-9,)),
         "QuantizeOptions",

@@ -15,6 +15,7 @@ from cannery.ops.fixed_point.arithmetic import Factor, make_factor, shorter
 from cannery.ops.fixed_point.average_pool import FixedAveragePool
 from cannery.ops.fixed_point.dynamic import DynamicUnit, DynamicWhole
 from cannery.ops.fixed_point.exponential import softmax_table
+from cannery.ops.fixed_point.l2_norm import FixedL2Norm
 from cannery.ops.fixed_point.pointwise import (
     FixedProduct,
     FixedQuantize,
@@ -125,6 +126,17 @@ def fixed_sum_twice() -> Graph:
     net = Net()
     x = net.input("x", (90,), INT8)
     return net.graph(net.node(FixedSum(*_SUM), [x, x]))
+
+
+def l2_norm(dtype: DType, shape: tuple[int, ...], zero: int) -> Graph:
+    """Rows of bytes."""
+    net = Net(7)
+    return net.graph(net.node(FixedL2Norm(zero), [net.input("x", shape, dtype)]))
+
+
+for _dtype, _shape, _zero in ((INT8, (5, 3, 33), -5), (UINT8, (90, 2), 128), (INT8, (256, 1), 0)):
+    _norm = partial(l2_norm, _dtype, _shape, _zero)
+    add_case(f"fixed_l2_norm_{_dtype.value}_{_shape[-1]}", _norm, tolerance=0.0)
 
 
 @case(tolerance=0.0)

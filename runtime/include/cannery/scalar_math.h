@@ -561,6 +561,39 @@ CANNERY_INLINE int32_t cannery_reciprocal(int32_t total, int32_t bits, int32_t *
     return x > 0x3fffffff ? 0x7fffffff : (int32_t)((uint32_t)x << 1);
 }
 
+/* x * 2^bits, within int32. */
+CANNERY_INLINE int32_t cannery_raised(int64_t x, int32_t bits)
+{
+    return cannery_bounded_wide(x * ((int64_t)1 << bits), INT32_MIN, INT32_MAX);
+}
+
+/* The inverse root of x as a factor for cannery_rescaled, by Newton's steps; that of 0 is that of 1. */
+CANNERY_INLINE int32_t cannery_inverse_root(int32_t x, int32_t *shift)
+{
+    int32_t over = 11, half, y = 1 << 28;
+    *shift = 0;
+    if (x <= 1) {
+        return INT32_MAX;
+    }
+    for (; x >= 1 << 29; x /= 4) {
+        ++over;
+    }
+    for (; x < 1 << 27; x *= 4) {
+        --over;
+    }
+    half = ((x >> 1) + 1) >> 1;
+    for (int n = 0; n < 5; ++n) {
+        const int32_t cube = cannery_raised(cannery_high(cannery_high(y, y), y), 6);
+        y = cannery_raised((int64_t)cannery_high(3 << 27, y) - cannery_high(half, cube), 3);
+    }
+    y = cannery_high(y, 1518500250);
+    if (over < 0) {
+        return (int32_t)((uint32_t)y << -over);
+    }
+    *shift = -over;
+    return y;
+}
+
 /* The function of int16 whose 513 entries a table has, one for every 128 numbers. */
 CANNERY_INLINE int16_t cannery_looked_up(int16_t x, const int16_t *table)
 {

@@ -25,6 +25,7 @@ from cannery.ops.fixed_point.arithmetic import away, by_factor, make_factor
 from cannery.ops.fixed_point.exponential import softmax_table
 from cannery.ops.fixed_point.hard_swish import hard_swish
 from cannery.ops.fixed_point.inverse_root import inverse_roots
+from cannery.ops.fixed_point.l2_norm import FixedL2Norm
 from cannery.ops.fixed_point.pointwise import FixedQuantize
 from cannery.ops.fixed_point.short_softmax import (
     REACH,
@@ -305,3 +306,18 @@ def dequantize(scope: Scope) -> str:
         scope.constant("scale", scales), scope.constant("zero", zeros.reshape(scales.shape))
     ]  # fmt: skip
     return scope.node(DequantizeLinear(), [x, *parts])
+
+
+@quantised("L2_NORMALIZATION")
+def l2_normalization(scope: Scope) -> str:
+    """Along the last axis; the scale of the result is as the kernels assume it."""
+    known, y = quantity(scope, 0), output_range(scope)
+    require_bytes(scope, 0)
+    assert known is not None
+    zero = 128 if y.dtype is DType.UINT8 else 0
+    info = np.iinfo(y.dtype.value)
+    if known.dtype is not y.dtype or (y.scale, y.zero) != (2.0**-7, zero):
+        raise UnsupportedError(f"the scale {y.scale:g} and zero point {y.zero} of its result")
+    if (y.minimum, y.maximum) != (info.min, info.max):
+        raise UnsupportedError("its activation of integers is not supported")
+    return scope.node(FixedL2Norm(known.zero), [scope.input(0)])
