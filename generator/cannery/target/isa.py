@@ -25,6 +25,7 @@ class Isa:
     bytes), slp (compilers make vectors of neighbouring scalars), dsp (Thumb's instructions for
     pairs of int16), soft_float (no FPU: functions compute with floats). `machine` (or its name) is
     the processor for which costs are estimated; it does not change the instruction set.
+    `integer_registers` are those that code without vectors may use for numbers and addresses.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Isa:
     flags: tuple[str, ...] = ()
     capabilities: frozenset[str] = frozenset()
     machine: str | Machine = field(default="scalar", compare=False)
+    integer_registers: int = 16
 
     def has(self, *capabilities: str) -> bool:
         """Whether it has all the named capabilities."""
@@ -114,7 +116,7 @@ _ROWS = (
     _x86("avx512vnni", (1, 4, 8, 16), "vec_x86_512.h", _512 + " AVX512VNNI",
          _512_FLAGS + " -mavx512vnni", {*_512_CAPS, "dot4_u8s8"}),
     Isa("thumbdsp", "arm", 32, (1,), 16, "vec_dsp.h", ("__ARM_FEATURE_DSP", "__thumb2__"),
-        ("-mthumb",), frozenset({"dsp"})),
+        ("-mthumb",), frozenset({"dsp"}), integer_registers=13),
     Isa("neon32", "arm", 32, (1, 4), 16, "vec_neon.h", ("__ARM_NEON",),
         ("-mfpu=neon",), frozenset({"lane_fma"}), "arm-128"),
     Isa("neon64", "arm", 64, (1, 4), 32, "vec_neon.h", ("__ARM_NEON", "__aarch64__"), (),

@@ -135,13 +135,16 @@ _M55_MAP = (
 )
 
 
+#: Integer registers of Thumb, of which the first has instructions for eight only, and of RISC-V.
+_THUMB1, _THUMB2, _RV32 = 8, 13, 28
+
 #: How QEMU runs a program on a board without an operating system.
 _BOARD = "-display none -monitor none -serial none -semihosting-config enable=on,target=native"
 
 
-def _bare(isa: str, *, soft_float: bool) -> Isa:
-    """An instruction set of 32 bits as small cores have it."""
-    row = isa_row(isa).with_bits(32).without("slp")
+def _bare(isa: str, registers: int, *, soft_float: bool) -> Isa:
+    """An instruction set of 32 bits as small cores have it, with so many integer registers."""
+    row = replace(isa_row(isa).with_bits(32).without("slp"), integer_registers=registers)
     return row.having("soft_float") if soft_float else row
 
 
@@ -156,7 +159,8 @@ def _cortex_m(name: str, isa: str, flags: str, board: str, part: int, memory: st
     ldflags = ("-specs=rdimon.specs", *_defined(memory))
     return Target(
         f"cortex-{name.lower().replace('+', 'plus')}", f"Arm Cortex-{name}, bare metal",
-        _bare(isa, soft_float="hard" not in flags), _BARE, ("-mthumb", *flags.split()), ldflags,
+        _bare(isa, _THUMB1 if name == "M0+" else _THUMB2, soft_float="hard" not in flags),
+        _BARE, ("-mthumb", *flags.split()), ldflags,
         tuple(emulator.split()), ("none",), ("mps2.ld", "mps2.S"), processors=(arm(part),),
     )  # fmt: skip
 
@@ -187,7 +191,7 @@ def _riscv32(extensions: str, abi: str, cpu: str) -> Target:
     start = ("--oslib=semihost", "--crt0=semihost", "-Wl,--wrap=main")
     return Target(
         f"riscv32{extensions}", f"{cpu}, bare metal",
-        _bare("generic", soft_float=abi == "ilp32"), _BARE_RISCV,
+        _bare("generic", _RV32, soft_float=abi == "ilp32"), _BARE_RISCV,
         (f"-march=rv32{extensions}", f"-mabi={abi}"),
         (*start, *_defined(_VIRT_MAP)),
         tuple(emulator.split()),
@@ -334,6 +338,12 @@ _MACHINES = (
 )
 
 
+#: Integer registers by macro, the first that is defined.
+_INTEGERS = (
+    ("__ARM_ARCH_6M__", _THUMB1), ("__ARM_ARCH_8M_BASE__", _THUMB1), ("__thumb2__", _THUMB2),
+    ("__riscv", _RV32),
+)  # fmt: skip
+
 #: Macros of Arm and RISC-V where functions of the compiler's library compute with floats.
 _SOFT_FLOATS = {"__SOFTFP__", "__riscv_float_abi_soft"}
 
@@ -353,6 +363,9 @@ def isa_from_macros(macros: Mapping[str, str]) -> Isa:
     isa = row.meant_for(next(named, row.machine))
     if _SOFT_FLOATS & set(macros):
         isa = isa.having("soft_float")
+    if isa.widest == 1 and isa.bits == 32:
+        counts = (count for macro, count in _INTEGERS if macro in macros)
+        isa = replace(isa, integer_registers=next(counts, isa.integer_registers))
     return isa if {"__x86_64__", "__aarch64__"} & set(macros) else isa.without("slp")
 
 

@@ -19,7 +19,7 @@ from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.finish import make_finish
 from cannery.ops.quantized.geometry import sizes, why_not_conv
-from cannery.ops.quantized.groups import Groups, in_groups, pack_groups, tiles_for
+from cannery.ops.quantized.groups import Groups, in_groups, pack_groups, tiles_for, unrolled
 from cannery.ops.quantized.matmul_n import FINISH, make_blocks
 from cannery.ops.quantized.ways import choose_way
 from cannery.ops.shared import gemm
@@ -66,11 +66,12 @@ class QuantizedConvN(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         s = sizes(graph, step)
         found, dtype = list[Tunables](), graph.types[step.anchor.inputs[0]].dtype
+        unrolls = unrolled(isa, runs=s.kh * make_runs(s, s.ic).across)
         for lanes in gemm.widths(s.oc, isa):
             vectors = -(-s.oc // lanes)
             for px, nr in tiles_for(isa, dtype):
                 tile = (lanes, min(px, s.ow), min(nr, vectors))
-                found += [Tunables(*tile, unroll) for unroll in (2, 4)]
+                found += [Tunables(*tile, unroll) for unroll in unrolls]
         return [as_params(t) for t in dict.fromkeys(found)]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:

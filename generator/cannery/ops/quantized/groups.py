@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from cannery.ctext.environment import offset
 from cannery.ir.tensor import DType
+from cannery.ops.quantized.arithmetic import by_integers
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.target.isa import Isa
 
@@ -48,6 +49,13 @@ PAIR_TILES = {
 BY_LOAD = 0.15
 
 
+#: Those of single numbers by the number of integer registers, the best of those counted on layers
+#: of 3x3, 1x1 and dense ones; others that are as good take more code.
+SINGLE_TILES = {
+    8: ((1, 2), (1, 1), (3, 1)), 13: ((1, 4), (1, 2), (2, 4)), 16: ((1, 4), (1, 2), (2, 4)),
+    28: ((1, 4), (1, 2), (2, 4), (3, 4)),
+}  # fmt: skip
+
 #: The number that makes signed numbers unsigned when added, and the other way round.
 FLIP = 128
 
@@ -59,13 +67,14 @@ class Way:
     `reload`: inputs that neighbouring pixels share are loaded for each pixel, not kept in a
     register. Compilers would keep them with moves and spills that cost more, unless a load takes
     several instructions (SSE's broadcast of bytes whose signs move, and AVX-512's handling of
-    signs). `lane`: four groups of a row are one load.
+    signs). `lane`: four groups of a row are one load. `single`: numbers are multiplied one by one.
     """
 
     dot: str
     flip: bool = False
     reload: bool = False
     lane: bool = False
+    single: bool = False
 
     def starts(self, w: NDArray[Any], dtype: DType) -> NDArray[np.int64]:
         """The initial sums [N] for weights w[K,N] that cancel the effect of flipping."""
@@ -101,6 +110,11 @@ class Groups:
         if self.way:
             return self.way.dot
         return "dot" if self.dtype is DType.INT16 else "dot4"
+
+    @property
+    def single(self) -> bool:
+        """Whether numbers are multiplied one by one."""
+        return self.way is not None and self.way.single
 
     @property
     def c(self) -> str:
@@ -164,6 +178,8 @@ class Groups:
 
     def tile_cycles(self, isa: Isa, mr: int, nr: int, k: float) -> float:
         """Cycles of a register tile over k."""
+        if self.single:
+            return k * _single_cycles(isa, mr, nr)
         lane = self.way is not None and self.way.lane
         broadcast = 2.0 if isa.family == "x86" and isa.widest == 4 else 1.0
         if lane and self.dtype is not DType.INT16 and not isa.has("dot4_u8s8"):
@@ -183,11 +199,38 @@ class Groups:
         return k / self.size * update + 4.0
 
 
+def is_single(isa: Isa) -> bool:
+    """Whether numbers are multiplied one by one: small processors without the DSP extension."""
+    return by_integers(isa) and not isa.has("dsp")
+
+
 def tiles_for(isa: Isa, dtype: DType) -> tuple[tuple[int, int], ...]:
     """The tiles for inputs of a type that fit the registers."""
+    if is_single(isa):
+        return SINGLE_TILES[isa.integer_registers]
     if isa.has("lane_fma"):
         return (PAIR_TILES if dtype is DType.INT16 else LANE_TILES)[isa.registers]
     return TILES.get(isa.registers, TILES[16])
+
+
+def _single_cycles(isa: Isa, mr: int, nr: int) -> float:
+    """Cycles of one number k of a tile that multiplies number by number; what is spilled are mostly
+    addresses.
+    """
+    spills = max(mr * nr + nr + 4 - isa.integer_registers, 0)
+    return mr + nr + 1.5 * mr * nr + 0.5 * spills
+
+
+def unrolled(isa: Isa, *, runs: int = 1) -> tuple[int, ...]:
+    """How many groups a pass of a loop may take, over each of so many runs of k.
+
+    Small processors have small flash: one number of groups, as counted on layers.
+    """
+    if not is_single(isa):
+        return (2, 4)
+    if isa.integer_registers <= 8:
+        return (1,) if runs > 1 else (4,)
+    return (4,) if runs > 1 and isa.integer_registers <= 16 else (2,)
 
 
 def in_groups(w: NDArray[Any]) -> NDArray[Any]:

@@ -13,7 +13,7 @@ from cannery.ir.graph import Graph
 from cannery.ops.matmul import product as products
 from cannery.ops.quantized.finish import make_finish
 from cannery.ops.quantized.geometry import why_not_product
-from cannery.ops.quantized.groups import Groups, in_groups, pack_groups, tiles_for
+from cannery.ops.quantized.groups import Groups, in_groups, pack_groups, tiles_for, unrolled
 from cannery.ops.quantized.matmul import QuantizedMatMul
 from cannery.ops.quantized.ways import choose_way
 from cannery.ops.shared import gemm
@@ -55,12 +55,13 @@ class QuantizedMatMulN(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         _, n, rows = _sizes(graph, step)
         found, dtype = list[Tunables](), graph.types[step.anchor.inputs[0]].dtype
+        unroll = unrolled(isa)[-1]
         for lanes in gemm.widths(n, isa):
             vectors = -(-n // lanes)
             for mr, nr in tiles_for(isa, dtype):
                 both = rows > mr and vectors > nr
                 for outside in ("blocks", "rows") if both else ("blocks",):
-                    found.append(Tunables(lanes, min(mr, rows), min(nr, vectors), 4, outside))
+                    found.append(Tunables(lanes, min(mr, rows), min(nr, vectors), unroll, outside))
         return [as_params(t) for t in dict.fromkeys(found)]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:

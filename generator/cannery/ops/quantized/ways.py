@@ -12,7 +12,9 @@ The number added to the input is compensated in the initial sums.
 
 Arm multiplies signed bytes: with SDOT, which sums in int32, or two products in int16 (smull, smlal)
 that are then added to the sums. Those fit for weights from -127 to 127; for others each product is
-added alone (wide). Unsigned inputs become signed. All ways compute the same sums.
+added alone (wide). Unsigned inputs become signed.
+
+Processors of 32 bits without vectors multiply number by number. All ways compute the same sums.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from cannery.ops.movement.op import Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.quantized.arithmetic import BYTES
 from cannery.ops.quantized.average_pool import QuantizedAveragePool
 from cannery.ops.quantized.elementwise import QuantizedElementwise
-from cannery.ops.quantized.groups import FLIP, Way
+from cannery.ops.quantized.groups import FLIP, Way, is_single
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
 from cannery.ops.resize.op import Resize
@@ -43,6 +45,8 @@ def choose_way(graph: Graph, value: str, w: NDArray[Any], isa: Isa) -> Way:
     """The way for an input and the packed weights w[K,N], K in whole groups."""
     dtype = graph.types[value].dtype
     x86, lane = isa.family == "x86", isa.has("lane_fma")
+    if is_single(isa):
+        return Way("", single=True)
     if dtype not in BYTES:
         return Way("dot", reload=x86, lane=lane)
     if graph.weights_vary:  # any that there may be; those that `quantize` makes are symmetric
