@@ -40,6 +40,7 @@ class CanneryRep(BackendRep):
         self._given = [name for name in self._names if name not in weights]
         elements = [value.type.tensor_type.elem_type for value in model.graph.output]
         self._dtypes = [helper.tensor_dtype_to_np_dtype(e) if e else None for e in elements]
+        self._lists = {v.name for v in model.graph.output if v.type.HasField("sequence_type")}
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs of the model for its inputs, a sequence in their order or arrays by name."""
@@ -49,7 +50,18 @@ class CanneryRep(BackendRep):
             inputs = dict(zip(names, arrays, strict=True))
         found = self.net(*(inputs[port.name] for port in (*self.net.inputs, *self.net.states)))
         outputs = found if isinstance(found, tuple) else (found,)
-        return tuple(map(_as_declared, outputs, self._dtypes))
+        return tuple(map(_as_declared, self._with_lists(outputs), self._dtypes))
+
+    def _with_lists(self, outputs: Sequence[Any]) -> list[Any]:
+        """Outputs with the lists of the model, whose tensors `<name>.0`, `<name>.1` ... are."""
+        results: dict[str, Any] = {}
+        for port, array in zip(self.net.outputs, outputs, strict=False):
+            name, _, _ = port.name.rpartition(".")
+            if name in self._lists:
+                results.setdefault(name, []).append(array)
+            else:
+                results[port.name] = array
+        return list(results.values())
 
 
 def _as_declared(array: Any, dtype: np.dtype[Any] | None) -> Any:

@@ -18,11 +18,12 @@ m = pytest.importorskip("frontends.onnx_models")
 from cannery import onnx_backend as backend  # noqa: E402
 from cannery.errors import CanneryError  # noqa: E402
 
-#: One or two of each kind: floats, integers, several inputs and outputs, float16.
+#: One or two of each kind: floats, integers, several inputs and outputs, a list, float16.
 CASES = (
     "test_relu", "test_conv_with_strides_padding", "test_softmax_axis_1", "test_add",
     "test_gemm_default_vector_bias", "test_split_equal_parts_1d_opset18", "test_max_float16",
     "test_max_int32", "test_argmax_default_axis_example", "test_clip_default_int8_inbounds",
+    "test_split_to_sequence_nokeepdims",
 )  # fmt: skip
 
 

@@ -86,7 +86,8 @@ class Imported:
         results = to_model(self.graph, outputs)
         counts = {k: int(v) for k, v in results.items() if k.endswith(".count")}
         values = {k: v for k, v in results.items() if k not in counts}
-        wanted = self.case.data_sets[0][1]
+        given = self.case.data_sets[0][1]
+        wanted = [y for each in given for y in (each if isinstance(each, list) else [each])]
         for (output, found), expected in zip(values.items(), wanted, strict=True):
             if counts:  # outputs of one operator share a count, which is named after the first
                 count = counts.get(f"{output}.count", next(iter(counts.values())))
