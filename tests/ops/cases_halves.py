@@ -33,14 +33,18 @@ AGAIN = {
         "conv_depthwise_times_3", "conv_depthwise_fours", "conv_depthwise_long_row",
         "conv_grouped_2",
     ),
+    "cases_conv_transpose": (
+        "conv_transpose_2x2_stride_2", "conv_transpose_4x4_stride_2", "conv_transpose_gaps",
+        "conv_transpose_groups", "conv_transpose_depthwise", "conv_transpose_dilated_stride",
+    ),
     "cases_recurrent": (
         "recurrent_lstm", "recurrent_lstm_large", "recurrent_lstm_both",
         "recurrent_lstm_peepholes", "recurrent_gru_large", "recurrent_gru_after",
         "recurrent_rnn_large",
     ),
     "cases_chains": (
-        "chain_separable_plain", "chain_pooled_2x2", "chain_inverted_residual",
-        "chain_convolutions_same",
+        "chain_separable_plain", "chain_upsampled_twice", "chain_pooled_2x2",
+        "chain_inverted_residual", "chain_convolutions_same",
     ),
 }  # fmt: skip
 

@@ -22,11 +22,16 @@ from cannery.ir.graph import Graph
 from cannery.lowering.lower import cut
 from cannery.ops.matmul.op import MatMul
 from cannery.options import make_options
+from cannery.passes import run_passes
+from cannery.passes.place_constants import place_constants
 from cannery.pipeline import compile_model, import_graph, load_model
-from cannery.quantization.halves import LARGEST, rounded, storable, store_halves
+from cannery.quantization.halves import LARGEST, rounded, storable, store_halves, with_halves
+from cannery.target.isa import isa
 from cannery.target.toolchain import find_toolchain
 from frontends.keras_files import Model, write_h5
 from needs import need_runner, need_toolchain
+from nets.net_bench import make_net_source
+from nets.random_graphs import random_graph
 from ops.cases import Net
 from quantization.networks import camera, layers, resets, retrained, separable, sequences, write
 
@@ -192,6 +197,18 @@ def test_networks_compute_with_rounded_weights(tmp_path: Path, name: str, target
     assert max(errors_by_output(found, [evaluate(graph, s) for s in samples]).values()) < 1e-5
     before = load_model(options)
     assert max(errors_by_output(found, [evaluate(before, s) for s in samples]).values()) > 2e-5
+
+
+@pytest.mark.parametrize("seed", range(0, 24, 3))
+def test_random_networks_have_such_code(seed: int) -> None:
+    """No kernel that is chosen reads weights in a way that float16 has no words for."""
+    graph = place_constants(run_passes(random_graph(seed)))
+    names = set(storable(graph).values())
+    made = with_halves(graph, names)
+    for isa_name in ("generic", "sse2", "avx512", "neon64"):
+        calls = make_net_source(made, isa(isa_name), "net").calls
+        arrays = [c.values for call in calls for c in call.kernel.constants]
+        assert any(array.dtype == np.float16 for array in arrays) == bool(names)
 
 
 def test_other_functions_have_the_same_bits(tmp_path: Path) -> None:

@@ -146,6 +146,7 @@ class Phases(Schedule):
     """See the module docstring; the tunables are those of the schedule of each phase."""
 
     movable = True
+    halves = True
     each: ClassVar[Schedule]
     depthwise: ClassVar[bool]
 
