@@ -5,6 +5,7 @@ installed.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,11 @@ from cannery.frontends.tflite.scope import operator_names
 from cannery.ir.evaluate import evaluate
 from frontends.tflite_case import Case
 from frontends.tflite_cases import CASES
-from frontends.tflite_files import by_litert
+from frontends.tflite_files import Graph, by_litert, tflite_file
 
 #: LiteRT has no reference kernels of these, or (LRN) one that leaves out the last channel.
-NOT_REFERENCE = ("BROADCAST_TO", "CEIL", "ELU", "LOCAL_RESPONSE_NORMALIZATION", "ROUND")
+NOT_REFERENCE = ("BROADCAST_TO", "CEIL", "ELU", "LOCAL_RESPONSE_NORMALIZATION", "ROUND",
+                 "SEGMENT_SUM")  # fmt: skip
 
 
 def assert_near(found: np.ndarray, expected: np.ndarray) -> None:
@@ -51,6 +53,24 @@ def test_the_expectation_is_that_of_litert(name: str) -> None:
         assert_near(y, expected)
 
 
+def test_a_common_shape_is_known(tmp_path: Path) -> None:
+    """The network adds zeros of it."""
+
+    def fill(g: Graph) -> Sequence[int]:
+        shapes = [g.constant(np.array(s, np.int32)) for s in ((2, 1, 3), (4, 1))]
+        common = g.add("BROADCAST_ARGS", shapes, g.tensor((3,), "INT32"))
+        x = g.input((1, 3))
+        return [
+            g.add("BROADCAST_TO", [x, common], g.tensor((2, 4, 3)), options="BroadcastToOptions")
+        ]
+
+    file = tmp_path / "net.tflite"
+    file.write_bytes(tflite_file(fill))
+    x = np.array([[1, 2, 3]], np.float32)
+    (y,) = evaluate(load_graph(file), {"x0": x}).values()
+    assert np.array_equal(y, np.broadcast_to(x, (2, 4, 3)))
+
+
 def test_every_operator_has_a_case() -> None:
     """Those with files of their own are in the modules named."""
     states = {
@@ -67,6 +87,7 @@ def test_every_operator_has_a_case() -> None:
         "DEQUANTIZE",
         "RELU_0_TO_1",
         "BITWISE_XOR",
+        "BROADCAST_ARGS",
         "CUSTOM TFLite_Detection_PostProcess",
         "NON_MAX_SUPPRESSION_V4",
         "NON_MAX_SUPPRESSION_V5",
