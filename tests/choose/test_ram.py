@@ -206,3 +206,5 @@ def test_the_curve_leads_to_the_least(name: str) -> None:
     assert curve.least <= sizes[-1] <= 1.05 * least(graph, target)
     for point in curve.points:
         assert check(graph, target, point.plan, point.bytes) == point.bytes
+    asked = plan(graph, target, sizes[-1])
+    assert check(graph, target, asked, sizes[-1]) <= sizes[-1]

@@ -11,13 +11,15 @@ from pathlib import Path
 from cannery.emit.files import SOURCES, output_files
 from cannery.frontends import load_graph
 from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
 from cannery.passes import run_passes
 from cannery.resources import ball_example_dir
 from cannery.target.compiler import private_flags
 from cannery.target.targets import Target, find_target
 from needs import need_program, need_toolchain
-from nets.net_bench import make_net_source
+from nets.net_bench import DEPTH_FIRST, make_net_source
 from nets.random_graphs import random_graph
+from ops.cases_depth_first import byte_network
 
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 
@@ -79,15 +81,20 @@ def models() -> dict[str, Path]:
 
 @cache
 def graph_of(name: str) -> Graph:
-    """A model by its name, or the random network `random_<seed>`; simplified."""
+    """A model by its name, the random network `random_<seed>`, or bytes for DEPTH_FIRST;
+    simplified.
+    """
     if name.startswith("random_"):
         return run_passes(random_graph(int(name.removeprefix("random_"))))
+    if name == DEPTH_FIRST:
+        return byte_network(DType.INT8, 21, 13)
     return run_passes(load_graph(models()[name]))
 
 
 def write_network(folder: Path, name: str, target: str) -> list[str]:
     """The generated files in a folder; returns the names of the sources, `net<suffix>`."""
-    source = make_net_source(graph_of(name), find_target(target).isa, "net")
+    prefer = name if name == DEPTH_FIRST else ""
+    source = make_net_source(graph_of(name), find_target(target).isa, "net", prefer=prefer)
     for path, content in output_files(source, "test").items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)

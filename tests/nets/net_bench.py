@@ -39,6 +39,10 @@ MAX_ERROR = 1e-4
 STACKED = (3, 2)
 
 
+#: What networks prefer that save memory.
+DEPTH_FIRST = "chains.depth_first"
+
+
 @dataclass(frozen=True)
 class Net:
     """A graph as it was imported, its inputs, and the outputs that it should give (by name).
@@ -101,7 +105,7 @@ def untuned(
     graph: Graph, isa: Isa, io_order: str, prefer: str
 ) -> tuple[Sequence[Step], Sequence[Choice]]:
     """The steps of a simplified graph, and what the cost model takes for them."""
-    segments = make_segments(graph)
+    segments = make_segments(graph, depth_first=prefer == DEPTH_FIRST)
     known = preferred(graph, segments, isa, prefer) if prefer else {}
     best = Defaults(graph, segments, isa, io_order, MAX_ERROR).plan(known)
     return best.steps(segments), best.choices

@@ -10,6 +10,7 @@ import pytest
 
 from cannery.target.targets import find_target
 from nets.compilation import LANGUAGES, MAY_NEED, Setting, compile_all, models, needed
+from nets.net_bench import DEPTH_FIRST
 from ops.kernel_bench import TARGETS
 
 #: Every target with one language or two; what is large, with two targets only. The whole product
@@ -48,6 +49,11 @@ def check(folder: Path, names: Sequence[str], setting: Setting) -> None:
 @pytest.mark.parametrize("setting", PAIRS, ids=label)
 def test_silent_and_self_contained(setting: Setting, tmp_path: Path) -> None:
     check(tmp_path, [*(name for name in models() if name not in LARGE), *RANDOM], setting)
+
+
+@pytest.mark.parametrize("setting", [PAIRS[k] for k in (0, 3, 5, 9, 10)], ids=label)
+def test_depth_first_is_silent(setting: Setting, tmp_path: Path) -> None:
+    check(tmp_path, [DEPTH_FIRST], setting)
 
 
 @pytest.mark.parametrize("name", LARGE)

@@ -13,12 +13,14 @@ import pytest
 
 from cannery.frontends import ImportOptions, load_graph
 from cannery.frontends.streaming import AUTO, to_streaming
+from cannery.ir.tensor import DType
 from cannery.layouts import planar
 from cannery.measure.build import with_flags
 from frontends.causal_nets import Maker
 from needs import need_program, need_runner, need_toolchain
 from nets.decoders import decoder_graph
 from nets.net_bench import (
+    DEPTH_FIRST,
     MAX_ERROR,
     Net,
     beginning_net,
@@ -29,6 +31,7 @@ from nets.net_bench import (
 )
 from nets.random_graphs import random_graph
 from nets.shuffles import shuffle_graph
+from ops.cases_depth_first import byte_network
 from ops.kernel_bench import QUICKLY, TARGETS
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
@@ -77,6 +80,14 @@ def test_random_nets(target: str, tmp_path: Path) -> None:
 def test_decoders_that_read_what_is_joined(target: str, tmp_path: Path) -> None:
     found = [(f"decoder {s}", decoder_graph(s), s) for s in DECODERS]
     run([reference_net(*each, prefer="chains.sources") for each in found], target, tmp_path)
+
+
+@pytest.mark.parametrize("target", ["generic", "avx2", "thumbdsp", "neon64", "riscv64v256"])
+def test_depth_first(target: str, tmp_path: Path) -> None:
+    """As many layers as possible a few rows at a time, floats and integers."""
+    found = [(f"seed {s}", random_graph(s), s) for s in range(8)]
+    found += [(f"bytes {h}", byte_network(DType.INT8, h, h - 3), h) for h in (16, 23)]
+    run([reference_net(*each, prefer=DEPTH_FIRST) for each in found], target, tmp_path)
 
 
 @pytest.mark.parametrize("target", ["generic", "avx2", "neon64"])

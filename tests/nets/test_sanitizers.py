@@ -13,13 +13,23 @@ from pathlib import Path
 import pytest
 
 from cannery.errors import CanneryError
+from cannery.ir.tensor import DType
 from cannery.target.compiler import Compiler
 from cannery.target.runner import Origin, find_runner
 from cannery.target.toolchain import Toolchain
 from needs import missing, need_program, need_toolchain
-from nets.net_bench import MAX_ERROR, Net, build_nets, failures, reference_net, run_nets
+from nets.net_bench import (
+    DEPTH_FIRST,
+    MAX_ERROR,
+    Net,
+    build_nets,
+    failures,
+    reference_net,
+    run_nets,
+)
 from nets.random_graphs import random_graph
 from nets.test_nets import MODELS, REAL, real_net
+from ops.cases_depth_first import byte_network
 from ops.kernel_bench import QUICKLY
 
 #: The second takes compilers several times as long.
@@ -92,6 +102,12 @@ def test_an_overrun_is_noticed(tmp_path: Path) -> None:
 def test_networks_stay_in_their_memory(target: str, tmp_path: Path) -> None:
     nets = [*real_nets(large=False), *random_nets(range(4))]
     watch(nets, sanitizing(target, "gcc", ADDRESS), tmp_path)
+
+
+@pytest.mark.parametrize("target", ["generic", "avx2"])
+def test_rows_stay_in_their_rings(target: str, tmp_path: Path) -> None:
+    net = reference_net("bytes", byte_network(DType.INT8, 21, 13), prefer=DEPTH_FIRST)
+    watch([net], sanitizing(target, "gcc", ALL), tmp_path)
 
 
 @pytest.mark.slow

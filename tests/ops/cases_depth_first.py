@@ -88,9 +88,9 @@ def depth_first_flat() -> Graph:
 
 def byte_conv(
     net: Net, x: str, out: int, kernel: int = 1, strides: tuple[int, int] = ONE, pads: Pads = NONE,
-    *, depthwise: bool = False,
+    *, depthwise: bool = False, floats: bool = False,
 ) -> str:  # fmt: skip
-    """A convolution of bytes whose results fill their range."""
+    """A convolution of bytes whose results fill their range, or are `floats`."""
     channels, dtype = net.types[x].shape[-1], net.types[x].dtype
     shape = (kernel, kernel, 1 if depthwise else channels, out)
     w = net.rng.integers(-127, 127, shape, np.int8, endpoint=True)
@@ -99,8 +99,8 @@ def byte_conv(
     taps = kernel * kernel * (1 if depthwise else channels)
     scale = net.rng.uniform(0.5, 1.5, out) / (100.0 * np.sqrt(taps))
     op = QuantizedConv(
-        (Relu(),) if depthwise else (), bound=127, dtype=dtype, strides=strides, pads=pads,
-        depthwise=depthwise,
+        (Relu(),) if depthwise else (), bound=0 if floats else 127, dtype=dtype, strides=strides,
+        pads=pads, depthwise=depthwise,
     )  # fmt: skip
     inputs = [x, net.constant("w", w), net.constant("scale", scale)]
     return net.node(op, [*inputs, net.constant("bias", net.rng.normal(size=out) * 20.0)])
@@ -118,14 +118,14 @@ def byte_block(net: Net, x: str, out: int, strides: tuple[int, int], pads: Pads)
 
 
 def byte_network(dtype: DType, height: int, width: int) -> Graph:
-    """From floats to integers, a stem and four blocks; then a table and a mean of rows of bytes."""
+    """From floats to integers, a stem and four blocks, and back to floats."""
     net = Net(height)
     x = net.input("x", (1, height, width, 3))
     x = net.node(Quantize(127, dtype), [x, net.constant("factor", np.float32(40.0))])
     x = byte_conv(net, x, 8, 3, TWO, SAME3)
     for out, strides, pads in ((8, ONE, SAME3), (12, TWO, END), (12, ONE, SAME3), (7, ONE, SAME3)):
         x = byte_block(net, x, out, strides, pads)
-    return net.graph(x)
+    return net.graph(byte_conv(net, x, 5, floats=True))
 
 
 for _dtype, _height, _width in (

@@ -20,7 +20,7 @@ from cannery.choose.recheck import Emulates, network_error
 from cannery.choose.rounding import rounding_error
 from cannery.choose.signature import step_kind
 from cannery.choose.size import SizeBound
-from cannery.errors import warn
+from cannery.errors import OptionError, warn
 from cannery.ir.graph import Graph
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import estimates, legal
@@ -78,16 +78,16 @@ class Defaults:
         """
         known = known or {}
         if known and self.max_ram is not None:
-            best = replace(self, max_ram=None).plan(known)
-            if self._ram(self.max_ram).ram(best).bytes <= self.max_ram:
-                return best
+            tuned = replace(self, max_ram=None).plan(known)
+            if self._ram(self.max_ram).ram(tuned).bytes <= self.max_ram:
+                return tuned
             warn(
                 f"what was tuned takes more than {self.max_ram} bytes of workspace and state; the "
                 "cost model chooses instead"
             )
             known = {}
-        if self._emulable:
-            best = self._cheapest(known, inexact=True)
+        best = self._inexact(known) if self._emulable else None
+        if best:
             chosen = [(self.segments[k].step, choice) for k, choice in best.picks]
             fresh = [c for k, c in best.picks if k not in known]
             if not any(c.inexact for c in fresh):
@@ -96,6 +96,17 @@ class Defaults:
             if room > 0.0 and network_error(self.graph, chosen) <= room:
                 return best
         return self._cheapest(known, inexact=False)
+
+    def _inexact(self, known: Mapping[int, Choice]) -> Plan | None:
+        """The cheapest plan, maybe with inexact schedules; None if these leave no way to keep
+        `max_ram`: they take scratch memory.
+        """
+        try:
+            return self._cheapest(known, inexact=True)
+        except OptionError:
+            if self.max_ram is None:
+                raise
+            return None
 
     @property
     def _emulable(self) -> bool:

@@ -18,6 +18,7 @@ from cannery.emit.making import make_source
 from cannery.emit.steps import make_job, step_symbol
 from cannery.errors import OptionError
 from cannery.ir.graph import Graph
+from cannery.layouts import nhwc
 from cannery.lowering.assign import assign
 from cannery.lowering.lifetimes import Workspace, alive, plan_workspace
 from cannery.schedule.program import PlannedStep, Program, Step
@@ -113,9 +114,9 @@ class RamBound:
 
     def cheapest(self, options: Sequence[Sequence[Option]], find: Find) -> Plan:
         """The fastest plan found that keeps the bound; raises OptionError if none does."""
-        needs = Needs(self.graph, self.segments, options, self.isa, self.io_order)
+        needs = self._needs(options)
         found: list[Ram] = []
-        for plan, ram in self.ever_smaller(needs, find):
+        for plan, ram in self._all_smaller(needs, find):
             if ram.bytes <= self.most:
                 return plan
             found.append(ram)
@@ -123,10 +124,10 @@ class RamBound:
 
     def curve(self, options: Sequence[Sequence[Option]], find: Find) -> Curve:
         """Plans of which none is both faster and smaller than another."""
-        needs = Needs(self.graph, self.segments, options, self.isa, self.io_order)
+        needs = self._needs(options)
         points = [
             CurvePoint(ram.bytes, plan.cost, plan, ram)
-            for plan, ram in self.ever_smaller(needs, find)
+            for plan, ram in self._all_smaller(needs, find)
         ]
         kept: list[CurvePoint] = []
         for point in sorted(points, key=lambda point: (point.bytes, point.cost)):
@@ -134,6 +135,14 @@ class RamBound:
                 kept.append(point)
         beside = points[0].ram.beside
         return Curve(tuple(reversed(kept)), needs.least + beside)
+
+    def _needs(self, options: Sequence[Sequence[Option]]) -> Needs:
+        return Needs(self.graph, self.segments, options, self.isa, self.io_order)
+
+    def _all_smaller(self, needs: Needs, find: Find) -> Iterator[tuple[Plan, Ram]]:
+        """The same of all options, then of those with channels last, which need no copies."""
+        yield from self.ever_smaller(needs, find)
+        yield from self.ever_smaller(self._needs(_channels_last(needs.options)), find)
 
     def ever_smaller(self, needs: Needs, find: Find) -> Iterator[tuple[Plan, Ram]]:
         """The fastest plan, then those of options that need less and less memory."""
@@ -172,6 +181,15 @@ class RamBound:
         if key not in self._scratch:
             self._scratch[key] = planned.choice.schedule.kernel(job).scratch_bytes
         return self._scratch[key]
+
+
+def _channels_last(options: Sequence[Sequence[Option]]) -> list[list[Option]]:
+    """The options that read and write all in this order, for segments that have any."""
+    last = [
+        [o for o in found if {*(r.order for r in o.reads), *o.writes} <= {nhwc.ORDER}]
+        for found in options
+    ]
+    return [some or list(found) for some, found in zip(last, options, strict=True)]
 
 
 def states_bytes(program: Program, isa: Isa) -> int:
