@@ -30,6 +30,8 @@ CROSS = (
     "neon32",
     "neon32-vfpv4",
     "neon64",
+    "neon64dot",
+    "neon64i8mm",
     "riscv64",
     "riscv64v128",
     "riscv64v256",

@@ -65,8 +65,8 @@ def _program(folder: Path, isas: Sequence[str]) -> Path:
     [
         (
             "qemu-aarch64",
-            ("neon64", "neon64dot"),
-            {"cortex-a53": "neon64", "cortex-a76": "neon64dot", "max": "neon64dot"},
+            ("neon64", "neon64dot", "neon64i8mm"),
+            {"cortex-a53": "neon64", "cortex-a76": "neon64dot", "max": "neon64i8mm"},
         ),
         (
             "qemu-arm",
@@ -93,10 +93,12 @@ def test_arm_takes_what_macos_says(tmp_path: Path) -> None:
     (tmp_path / "sys" / "sysctl.h").write_text(
         "#include <stddef.h>\nint sysctlbyname(const char *, void *, size_t *, void *, size_t);\n"
     )
-    write_all(tmp_path, _files(("neon64", "neon64dot")))
+    write_all(tmp_path, _files(("neon64", "neon64i8mm")))
     clang = shutil.which("clang") or need_program("clang-19", "clang")
     flags = [*WARNINGS, "-std=c99", "-U__linux__", "-D__APPLE__", "-I."]
     command = [clang, "-fsyntax-only", "--target=aarch64-none-elf", *flags, "net.c"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert 'sysctlbyname("hw.optional.arm.FEAT_DotProd"' in (tmp_path / "net.c").read_text()
+    asked = (tmp_path / "net.c").read_text()
+    for feature in ("DotProd", "I8MM"):
+        assert f'sysctlbyname("hw.optional.arm.FEAT_{feature}"' in asked

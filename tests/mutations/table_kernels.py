@@ -351,6 +351,27 @@ CHANGES: tuple[Change, ...] = (
         (kernels("quantized.conv_n", "neon64"),),
     ),
     Change(
+        "of an odd number of rows at once, the last one meets the next tile",
+        f"{_OPS}/quantized/groups.c.j2",
+        "[m + 1, rows - 1] | min",
+        "m + 1",
+        (kernels("quantized.matmul_n", "neon64i8mm"),),
+    ),
+    Change(
+        "sums of two rows at once begin with zeros",
+        f"{_OPS}/quantized/groups.c.j2",
+        "if g.way.matrix and start",
+        "if g.way.matrix and false",
+        (kernels("quantized.conv_n", "neon64i8mm"),),
+    ),
+    Change(
+        "products of matrices are another bit of the kernel's",
+        "generator/cannery/target/choice.py",
+        '"i8mm", "AT_HWCAP2", 13,',
+        '"i8mm", "AT_HWCAP2", 31,',
+        ("tests/emit/test_choice.py",),
+    ),
+    Change(
         "chains of products of bytes are proven for the mean channel",
         f"{_OPS}/quantized/depthwise_bytes.py",
         ".sum(axis=0).max() > np.iinfo",

@@ -17,6 +17,7 @@ from cannery.ops.chains.rows import RowChain
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.matmul.product import ENOUGH_GROUPS, Cut
 from cannery.ops.quantized.depthwise_bytes import chains_of
+from cannery.ops.quantized.groups import matrix_pays
 from cannery.ops.quantized.ways import choose_way
 from cannery.ops.reduce.op import ReduceMean
 from cannery.schedule.schedule import legal
@@ -36,6 +37,7 @@ WEIGHTS = {"small": 30, "large": 127, "lowest": -128}
         ("avx512vnni", "int8", ("dot4u", "dot4u", "dot4u")),
         ("neon64dot", "int8", ("dot4", "dot4", "dot4")),
         ("neon64", "int8", ("dot4", "dot4", "dot4w")),
+        ("neon64i8mm", "int8", ("dot4", "dot4", "dot4")),
         ("neon32", "uint8", ("dot4", "dot4", "dot4w")),
         ("riscv64v128", "int8", ("dot4", "dot4", "dot4")),
         ("avx2", "int16", ("dot", "dot", "dot")),
@@ -51,6 +53,21 @@ def test_ways_to_multiply_bytes(name: str, dtype: str, ways: tuple[str, ...]) ->
         w[0:2, 0] = number
         found.append(choose_way(b.build(), x, w, isa(name)).dot)
     assert tuple(found) == ways
+
+
+@pytest.mark.parametrize(
+    ("k", "runs", "nr", "pays"),
+    [(5, 5, 2, True), (9, 3, 2, False), (24, 3, 3, True), (4, 1, 4, False)],
+)
+def test_two_rows_at_once_where_that_is_quicker(k: int, runs: int, nr: int, pays: bool) -> None:
+    """Counted: five numbers take one group of eight, nine take two and need as many shuffles."""
+    assert matrix_pays(k, runs, nr) is pays
+    b = GraphBuilder("bytes")
+    x = b.input("x", (1, 8), DType.INT8)
+    b.output(x)
+    w = np.ones((8, 4), np.int8)
+    assert choose_way(b.build(), x, w, isa("neon64i8mm"), rows=2).matrix
+    assert not choose_way(b.build(), x, w, isa("neon64dot"), rows=2).matrix
 
 
 @pytest.mark.parametrize(

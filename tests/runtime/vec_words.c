@@ -403,6 +403,74 @@ static void check_byte_table(void)
 }
 #endif
 
+#ifdef CANNERY_HAS_BYTE_PRODUCTS
+static void check_byte_products(void)
+{
+    int8_t *a = (int8_t *)(void *)guarded_floats(2, 1), b[8];
+    int32_t low[4], high[4];
+    p16x4 sums;
+    int j;
+    for (j = 0; j < 8; ++j) {
+        a[j] = (int8_t)(j % 2 ? -128 : 127 - j);
+        b[j] = (int8_t)(j % 3 ? 127 : -127);
+    }
+    sums = p16x4_mla_bytes(b8x8_flip(b8x8_load(a)), b8x8_load(b),
+                           p16x4_mul_bytes(b8x8_load(a), b8x8_load(b)));
+    i32x4_store(low, i32x4_add_first(sums, i32x4_set1(70000)));
+    i32x4_store(high, i32x4_add_second(sums, i32x4_set1(-70000)));
+    for (j = 0; j < 8; ++j) {
+        const int flipped = a[j] < 0 ? a[j] + 128 : a[j] - 128;
+        expect_int("mla_bytes", 4, j, j < 4 ? low[j] : high[j - 4],
+                   (a[j] + flipped) * b[j] + (j < 4 ? 70000 : -70000));
+    }
+    release_guarded();
+}
+#endif
+
+#ifdef CANNERY_HAS_MMLA
+static void check_matrices(void)
+{
+    int8_t *end = (int8_t *)(void *)guarded_floats(4, 1) + 16, w[16] CANNERY_ALIGN(64), row[8] = {0};
+    int32_t got[4];
+    int n, i, j, k;
+    for (k = 0; k < 16; ++k) {
+        w[k] = (int8_t)(k % 3 ? 19 * k - 128 : -128);
+    }
+    for (n = 1; n <= 8; ++n) {
+        const int8_t *p = end - 8, *q = end - n;
+        q8x4 a;
+        for (k = 1; k <= 8; ++k) {
+            end[-k] = (int8_t)(k % 2 ? -128 : 127 - k);
+        }
+        a = n == 8 ? q8x4_two_rows(p, row) : q8x4_two_rows_n(p, q, n);
+        i32x4_store(got, i32x4_mmla(a, q8x4_load(w), i32x4_set1(n)));
+        for (i = 0; i < 2; ++i) {
+            for (j = 0; j < 2; ++j) {
+                int32_t sum = n;
+                for (k = 0; k < n; ++k) {
+                    sum += (n == 8 && i ? row : i ? q : p)[k] * w[8 * j + k];
+                }
+                expect_int("mmla", 4, 2 * i + j, got[2 * i + j], sum);
+            }
+        }
+    }
+    {
+        const int32_t numbers[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+        i32x4 a = i32x4_load(numbers), b = i32x4_load(numbers + 4);
+        i32x4_to_rows(&a, &b);
+        i32x4_store(got, a);
+        for (j = 0; j < 4; ++j) {
+            expect_int("to_rows", 4, j, got[j], j < 2 ? 1 + j : 3 + j);
+        }
+        i32x4_store(got, b);
+        for (j = 0; j < 4; ++j) {
+            expect_int("to_rows", 4, j, got[j], j < 2 ? 3 + j : 5 + j);
+        }
+    }
+    release_guarded();
+}
+#endif
+
 #ifdef CANNERY_HAS_F32X8
 static void check_shuffles_8(void)
 {
@@ -512,6 +580,12 @@ int main(void)
 #ifdef CANNERY_HAS_F32X4
     check_4_all();
     check_shuffles_4();
+#ifdef CANNERY_HAS_MMLA
+    check_matrices();
+#endif
+#ifdef CANNERY_HAS_BYTE_PRODUCTS
+    check_byte_products();
+#endif
 #ifdef CANNERY_HAS_LANE_DOT
     check_lane_dots();
 #endif

@@ -220,6 +220,11 @@ def test_atoms_identify_themselves(name: str) -> None:
         (CORTEX_A72 | {"model": 0xD0C}, "aarch64-a53", "neoverse-n1"),
         (CORTEX_A72 | {"vendor": "0x61", "model": 0x33}, "aarch64-a53", "apple-m1"),
         (CORTEX_A72 | {"model": 0xD4F, "features": "asimd asimddp"}, "aarch64-a53", "neon64dot"),
+        (
+            CORTEX_A72 | {"model": 0xD4F, "features": "asimd asimddp i8mm"},
+            "aarch64-a53",
+            "neon64i8mm",
+        ),
         (CORTEX_A72 | {"features": "neon vfpv4"}, "armv7-a9", "neon32"),
         (CORTEX_A72 | {"model": 0xC07, "features": "neon vfpv4"}, "armv7-a9", "armv7-a7"),
         (EPYC, "silvermont", "avx2"),

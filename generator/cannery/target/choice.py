@@ -37,6 +37,9 @@ _ARM = {
     (64, "__ARM_FEATURE_DOTPROD"): ArmFeature(
         "asimddp", "AT_HWCAP", 20, "hw.optional.arm.FEAT_DotProd"
     ),
+    (64, "__ARM_FEATURE_MATMUL_INT8"): ArmFeature(
+        "i8mm", "AT_HWCAP2", 13, "hw.optional.arm.FEAT_I8MM"
+    ),
 }
 
 

@@ -69,6 +69,7 @@ _CPU_FLAGS = {
     "neon32": "neon",
     "neon64": "asimd",
     "neon64dot": "asimd asimddp",
+    "neon64i8mm": "asimd asimddp i8mm",
     "riscv64v128": "rvv128",
     "riscv64v256": "rvv256",
 }
@@ -82,7 +83,8 @@ _EMULATORS = {
     "thumbdsp": "qemu-arm -cpu cortex-a9",
     "neon32": "qemu-arm -cpu cortex-a9",
     "neon64": "qemu-aarch64 -cpu cortex-a53",
-    "neon64dot": "qemu-aarch64 -cpu max",
+    "neon64dot": "qemu-aarch64 -cpu cortex-a76",
+    "neon64i8mm": "qemu-aarch64 -cpu max",
     "riscv64v128": "qemu-riscv64 -cpu rv64,v=true,vlen=128,vext_spec=v1.0",
     "riscv64v256": "qemu-riscv64 -cpu rv64,v=true,vlen=256,vext_spec=v1.0",
 }
@@ -237,7 +239,7 @@ _ARM_CPUS = (
          2840, arm(0xD44, 0xD4C)),
     _cpu("neoverse-n1", "Arm Neoverse-N1 (Graviton 2, Altra)", "neon64dot", 64,
          "-mcpu=neoverse-n1", "qemu-aarch64 -cpu neoverse-n1", "neoverse-n1", 2500, arm(0xD0C)),
-    _cpu("neoverse-v1", "Arm Neoverse-V1 (Graviton 3), without SVE", "neon64dot", 64,
+    _cpu("neoverse-v1", "Arm Neoverse-V1 (Graviton 3), without SVE", "neon64i8mm", 64,
          "-mcpu=neoverse-v1+nosve", "qemu-aarch64 -cpu max", "neoverse-v1", 2600, arm(0xD40),
          "i8mm bf16"),
     replace(

@@ -725,6 +725,44 @@ CANNERY_INLINE void f32x4_bytes_by_table(void *y, const void *x, ptrdiff_t n, co
 }
 #endif
 
+/* ---- products of matrices of bytes -------------------------------------- */
+
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+#define CANNERY_HAS_MMLA 1
+/* gcc would make one load into the second half, which needs an address of its own. */
+CANNERY_INLINE q8x4 q8x4_two_rows(const int8_t *p, const int8_t *q)
+{
+    int8x8_t first = vld1_s8(p), second = vld1_s8(q);
+    CANNERY_OPAQUE_VEC(first);
+    CANNERY_OPAQUE_VEC(second);
+    return vcombine_s8(first, second);
+}
+
+CANNERY_INLINE q8x4 q8x4_two_rows_n(const int8_t *p, const int8_t *q, int n)
+{
+    return vcombine_s8(vget_low_s8(q8x4_load4_n(p, n)), vget_low_s8(q8x4_load4_n(q, n)));
+}
+
+CANNERY_INLINE void q8x4_to_rows(q8x4 *a, q8x4 *b)
+{
+    const int64x2_t x = vreinterpretq_s64_s8(*a), y = vreinterpretq_s64_s8(*b);
+    *a = vreinterpretq_s8_s64(vzip1q_s64(x, y));
+    *b = vreinterpretq_s8_s64(vzip2q_s64(x, y));
+}
+
+CANNERY_INLINE i32x4 i32x4_mmla(q8x4 a, q8x4 b, i32x4 acc)
+{
+    return vmmlaq_s32(acc, a, b);
+}
+
+CANNERY_INLINE void i32x4_to_rows(i32x4 *a, i32x4 *b)
+{
+    const int64x2_t x = vreinterpretq_s64_s32(*a), y = vreinterpretq_s64_s32(*b);
+    *a = vreinterpretq_s32_s64(vzip1q_s64(x, y));
+    *b = vreinterpretq_s32_s64(vzip2q_s64(x, y));
+}
+#endif
+
 /* ---- products of bytes in int16 ----------------------------------------- */
 
 #define CANNERY_HAS_BYTE_PRODUCTS 1

@@ -118,6 +118,10 @@
  *                           load4 only if CANNERY_HAS_LANE_DOT
  *   f32x4_bytes_by_table(y, x, n, table)   y[i] = table[x[i]] for i < n, unsigned bytes from 256;
  *                           y may be x; only if CANNERY_HAS_BYTE_TABLE
+ *   q8x4_two_rows(p, q), q8x4_two_rows_n(p, q, n)   eight bytes of each, or n and zeros
+ *   i32x4_mmla(a, b, acc)   acc[2i + j] + the product of eight bytes i of a and j of b
+ *   i32x4_to_rows(&a, &b), q8x4_to_rows(&a, &b)   the first halves of both, and the second
+ *                           ones. These from q8x4_two_rows on only if CANNERY_HAS_MMLA
  *   b8x8_load(p), b8x8_flip(a)   eight bytes at any address; the highest bit of each flipped
  *   p16x4_mul_bytes(a, b), p16x4_mla_bytes(a, b, acc)   their eight products, and added to acc;
  *                           must not leave int16

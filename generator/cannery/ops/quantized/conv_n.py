@@ -19,7 +19,14 @@ from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.finish import make_finish
 from cannery.ops.quantized.geometry import sizes, why_not_conv
-from cannery.ops.quantized.groups import Groups, in_groups, pack_groups, tiles_for, unrolled
+from cannery.ops.quantized.groups import (
+    Groups,
+    in_groups,
+    matrix_pays,
+    pack_groups,
+    tiles_for,
+    unrolled,
+)
 from cannery.ops.quantized.matmul_n import FINISH, make_blocks
 from cannery.ops.quantized.ways import choose_way
 from cannery.ops.shared import gemm
@@ -86,7 +93,7 @@ class QuantizedConvN(Schedule):
         s = sizes(graph, step)
         runs = make_runs(s, s.ic)
         unroll = t.unroll
-        groups = _groups(graph, step, weights_of(graph, s, runs), isa)
+        groups = _groups(graph, step, runs, isa, t)
         cycles = code = 0.0
         for px, tiles, _ in balanced(s.ow, t.px):
             for block in make_blocks(s.oc, t.lanes, t.nr, isa):
@@ -105,7 +112,7 @@ class QuantizedConvN(Schedule):
         blocks = make_blocks(s.oc, t.lanes, t.nr, job.isa)
         runs = make_runs(s, x.col)
         w = weights_of(job.graph, s, runs)
-        g = _groups(job.graph, job.step, w, job.isa)
+        g = _groups(job.graph, job.step, runs, job.isa, t)
         assert g.way
         finish = make_finish(job, op, w, g.way.starts(w, g.dtype))
         taken = runs.size + min(-runs.size % g.size, x.slack)
@@ -116,19 +123,21 @@ class QuantizedConvN(Schedule):
             whole=g.padded(runs.size), unroll=t.unroll,
             taken=taken, slack=x.slack + runs.size - taken, tiles=balanced(s.ow, t.px),
         )  # fmt: skip
-        packed = pack_groups(w, blocks, job.isa)
+        packed = pack_groups(weights_of(job.graph, s, runs, g.size), blocks, job.isa, size=g.size)
         weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][run][group][vector]")
         return Kernel(finish.functions + code, (weights, *finish.constants), band=1)
 
 
-def weights_of(graph: Graph, s: ConvShape, runs: Runs) -> NDArray[Any]:
-    """[K,OC], each run in whole groups."""
-    return in_groups(graph.constants[s.weight].reshape(-1, runs.size, s.oc))
+def weights_of(graph: Graph, s: ConvShape, runs: Runs, size: int = 0) -> NDArray[Any]:
+    """[K,OC], each run in whole groups of `size` (0: those of its type)."""
+    return in_groups(graph.constants[s.weight].reshape(-1, runs.size, s.oc), size)
 
 
-def _groups(graph: Graph, step: Step, w: NDArray[Any], isa: Isa) -> Groups:
-    x = step.anchor.inputs[0]
-    return Groups(graph.types[x].dtype, choose_way(graph, x, w, isa))
+def _groups(graph: Graph, step: Step, runs: Runs, isa: Isa, t: Tunables) -> Groups:
+    x, s = step.anchor.inputs[0], sizes(graph, step)
+    pays = t.lanes == 4 and matrix_pays(runs.size, s.kh * runs.across, t.nr)
+    w = weights_of(graph, s, runs)
+    return Groups(graph.types[x].dtype, choose_way(graph, x, w, isa, t.px if pays else 1))
 
 
 def make_runs(s: ConvShape, pitch: int) -> Runs:

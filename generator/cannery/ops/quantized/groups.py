@@ -39,6 +39,12 @@ LANE_TILES = {
     32: ((1, 4), (1, 8), (2, 8), (3, 5), (4, 4), (5, 3), (6, 2), (7, 2), (8, 2), (14, 1)),
 }
 
+#: Those of pairs of rows.
+MATRIX_TILES = ((1, 4), (2, 6), (4, 3), (4, 4), (6, 2), (6, 3), (8, 2), (14, 1))
+
+#: How many of the instructions two rows at once may take to be worth while.
+LEAST_GAIN = 0.9
+
 #: Those of int16, whose lanes are in the first half of the registers.
 PAIR_TILES = {
     16: ((1, 4), (1, 2), (2, 2), (4, 1), (4, 2)),
@@ -67,7 +73,8 @@ class Way:
     `reload`: inputs that neighbouring pixels share are loaded for each pixel, not kept in a
     register. Compilers would keep them with moves and spills that cost more, unless a load takes
     several instructions (SSE's broadcast of bytes whose signs move, and AVX-512's handling of
-    signs). `lane`: four groups of a row are one load. `single`: numbers are multiplied one by one.
+    signs). `lane`: four groups of a row are one load. `matrix`: two rows at once, in groups of
+    eight. `single`: numbers are multiplied one by one.
     """
 
     dot: str
@@ -75,6 +82,7 @@ class Way:
     reload: bool = False
     lane: bool = False
     single: bool = False
+    matrix: bool = False
 
     def starts(self, w: NDArray[Any], dtype: DType) -> NDArray[np.int64]:
         """The initial sums [N] for weights w[K,N] that cancel the effect of flipping."""
@@ -97,6 +105,8 @@ class Groups:
 
     @property
     def size(self) -> int:
+        if self.way and self.way.matrix:
+            return 8
         return 2 if self.dtype is DType.INT16 else 4
 
     @property
@@ -145,12 +155,12 @@ class Groups:
         return bool(self.way and self.way.lane) and all(v.lanes == 4 for v in block.vecs)
 
     def load4(self, place: int, valid: int, slack: int) -> str:
-        """C expression of four groups at `ap` + `place`; `valid` of their numbers exist, and
+        """C expression of 16 bytes at `ap` + `place`; `valid` of their numbers exist, and
         `slack` more may be read.
         """
         t, at = f"{self.t}x4", f"ap{offset(place)}"
         at = f"(const int8_t *)({at})" if self.dtype is DType.UINT8 else at
-        whole = valid + slack >= 4 * self.size
+        whole = valid + slack >= 16 // self.dtype.bytes
         load = f"{t}_load4({at})" if whole else f"{t}_load4_n({at}, {valid})"
         return f"{t}_flip({load})" if self.way and self.way.flip else load
 
@@ -159,6 +169,16 @@ class Groups:
         if self.dtype is DType.INT16:
             return 1 if isa.family in ("arm", "riscv") else 2
         return 2 if isa.family == "arm" and not isa.has("dot4_u8s8") else 4
+
+    def two_rows(self, first: int, second: int, valid: int, slack: int) -> str:
+        """C expression of a group of two rows at `ap` + `first` and + `second`; `valid` of their
+        numbers exist, and `slack` more may be read.
+        """
+        cast = "(const int8_t *)" if self.dtype is DType.UINT8 else ""
+        rows = ", ".join(f"{cast}(ap{offset(at)})" for at in (first, second))
+        whole = valid + slack >= self.size
+        load = f"q8x4_two_rows({rows})" if whole else f"q8x4_two_rows_n({rows}, {valid})"
+        return f"q8x4_flip({load})" if self.way and self.way.flip else load
 
     def padded(self, k: int) -> int:
         """K in whole groups."""
@@ -186,6 +206,9 @@ class Groups:
             broadcast = 3.0
         work = self.work(isa) * mr * nr + (broadcast - 1.0) * mr
         loads = nr + mr / 4 if lane else float(mr + nr)
+        if self.way is not None and self.way.matrix:
+            mr += mr % 2
+            loads = float(2 * nr + mr)
         # Weights for a single row do not occupy a register for long.
         kept = (nr if mr > 1 else 1) + (mr - 1 if lane else 0)
         spills = max(mr * nr + kept + 1 - isa.registers, 0)
@@ -209,6 +232,8 @@ def tiles_for(isa: Isa, dtype: DType) -> tuple[tuple[int, int], ...]:
     if is_single(isa):
         return SINGLE_TILES[isa.integer_registers]
     if isa.has("lane_fma"):
+        if isa.has("mmla") and dtype is not DType.INT16:
+            return MATRIX_TILES
         return (PAIR_TILES if dtype is DType.INT16 else LANE_TILES)[isa.registers]
     return TILES.get(isa.registers, TILES[16])
 
@@ -233,30 +258,50 @@ def unrolled(isa: Isa, *, runs: int = 1) -> tuple[int, ...]:
     return (4,) if runs > 1 and isa.integer_registers <= 16 else (2,)
 
 
-def in_groups(w: NDArray[Any]) -> NDArray[Any]:
-    """w[..., K, N] padded with zeros, K in whole groups, all leading axes taken together."""
+def matrix_pays(k: int, runs: int, nr: int) -> bool:
+    """Whether tiles of `nr` vectors over `runs` times k take clearly fewer instructions with two
+    rows at once: half the products, but a shuffle for each load of a row and for each sum.
+    """
+    single = runs * (-(-k // 4) * nr + -(-k // 16))
+    loads = 2.0 * (k // 16) + (0.0 if k % 16 == 0 else 1.5 if k % 16 <= 8 else 2.0)
+    return runs * (-(-k // 8) * nr + loads) + nr < LEAST_GAIN * single
+
+
+def in_groups(w: NDArray[Any], size: int = 0) -> NDArray[Any]:
+    """w[..., K, N] padded with zeros, K in whole groups of `size` (0: those of its type), all
+    leading axes taken together.
+    """
     *_, k, n = w.shape
-    whole = Groups(DType(w.dtype.name)).padded(k)
+    size = size or Groups(DType(w.dtype.name)).size
+    whole = -(-k // size) * size
     padded = np.zeros((w.size // (k * n), whole, n), w.dtype)
     padded[:, :k] = w.reshape(-1, k, n)
     return padded.reshape(-1, n)
 
 
 def pack_groups(
-    w: NDArray[Any], blocks: Sequence[VectorBlock], isa: Isa, columns: Sequence[int] | None = None
+    w: NDArray[Any],
+    blocks: Sequence[VectorBlock],
+    isa: Isa,
+    columns: Sequence[int] | None = None,
+    size: int = 0,
 ) -> NDArray[Any]:
-    """w[K,N] in the order of the module docstring; `columns` permutes the columns first."""
+    """w[K,N] in the order of the module docstring; `columns` permutes the columns first.
+
+    `size`: of groups that are not those of the type.
+    """
     ordered = w if columns is None else w[:, list(columns)]
     groups, n = Groups(DType(w.dtype.name)), w.shape[1]
-    cut = in_groups(ordered).reshape(-1, groups.size, n)
-    size, together = groups.size, groups.together(isa)
+    size = size or groups.size
+    cut = in_groups(ordered, size).reshape(-1, size, n)
+    together = groups.together(isa) if size == groups.size else size
     panels = []
     for block in blocks:
         for number in range(block.count):
             channel = block.channel + number * block.valid
             vectors = []
             for v in block.vecs:
-                part = np.zeros((len(cut), groups.size, v.lanes), w.dtype)
+                part = np.zeros((len(cut), size, v.lanes), w.dtype)
                 first = channel + v.start
                 part[:, :, : v.valid] = cut[:, :, first : first + v.valid]
                 split = part.reshape(-1, size // together, together, v.lanes)

@@ -13,7 +13,14 @@ from cannery.ir.graph import Graph
 from cannery.ops.matmul import product as products
 from cannery.ops.quantized.finish import make_finish
 from cannery.ops.quantized.geometry import why_not_product
-from cannery.ops.quantized.groups import Groups, in_groups, pack_groups, tiles_for, unrolled
+from cannery.ops.quantized.groups import (
+    Groups,
+    in_groups,
+    matrix_pays,
+    pack_groups,
+    tiles_for,
+    unrolled,
+)
 from cannery.ops.quantized.matmul import QuantizedMatMul
 from cannery.ops.quantized.ways import choose_way
 from cannery.ops.shared import gemm
@@ -67,7 +74,7 @@ class QuantizedMatMulN(Schedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         t = typed(Tunables, params)
         k, n, rows = _sizes(graph, step)
-        groups = _groups(graph, step, isa)
+        groups = _groups(graph, step, isa, t)
         blocks = make_blocks(n, t.lanes, t.nr, isa)
         cycles = code = 0.0
         for mr, tiles, _ in balanced(rows, t.mr):
@@ -89,7 +96,7 @@ class QuantizedMatMulN(Schedule):
         op, anchor = job.step.anchor.op, job.step.anchor
         assert isinstance(op, QuantizedMatMul)
         k, n, _ = _sizes(job.graph, job.step)
-        g = _groups(job.graph, job.step, job.isa)
+        g = _groups(job.graph, job.step, job.isa, t)
         a = products.operand(job, anchor.inputs[0], transposed=False, is_b=False)
         b = products.operand(job, anchor.inputs[1], transposed=False, is_b=True)
         nest = products.nest(job, a, b, ())
@@ -110,7 +117,7 @@ class QuantizedMatMulN(Schedule):
             rows_outside=t.outside == "rows", unroll=t.unroll,
             finish=finish, names=parameter_names(job),
         )  # fmt: skip
-        packed = pack_groups(w, blocks, job.isa)
+        packed = pack_groups(w, blocks, job.isa, size=g.size)
         weights = ConstArray(b.pointer, packed, f"weights [block][k / {g.size}][vector][groups]")
         return Kernel(
             finish.functions + code, (weights, *finish.constants), whole=True, units=cut.units,
@@ -123,10 +130,11 @@ def make_blocks(n: int, lanes: int, nr: int, isa: Isa) -> tuple[VectorBlock, ...
     return gemm.make_blocks(n, isa, lanes, nr, 1)
 
 
-def _groups(graph: Graph, step: Step, isa: Isa) -> Groups:
+def _groups(graph: Graph, step: Step, isa: Isa, t: Tunables) -> Groups:
     x, w = step.anchor.inputs[:2]
-    dtype = graph.types[x].dtype
-    return Groups(dtype, choose_way(graph, x, in_groups(graph.constants[w]), isa))
+    k, dtype = graph.constants[w].shape[0], graph.types[x].dtype
+    rows = t.mr if t.lanes == 4 and matrix_pays(k, 1, t.nr) else 1
+    return Groups(dtype, choose_way(graph, x, in_groups(graph.constants[w]), isa, rows))
 
 
 def _sizes(graph: Graph, step: Step) -> tuple[int, int, int]:

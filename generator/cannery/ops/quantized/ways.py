@@ -10,9 +10,9 @@ there are three ways, each with words in the vocabulary:
 
 The number added to the input is compensated in the initial sums.
 
-Arm multiplies signed bytes: with SDOT, which sums in int32, or two products in int16 (smull, smlal)
-that are then added to the sums. Those fit for weights from -127 to 127; for others each product is
-added alone (wide). Unsigned inputs become signed.
+Arm multiplies signed bytes: two rows at once with SMMLA, one with SDOT, which both sum in int32, or
+two products in int16 (smull, smlal) that are then added to the sums. Those fit for weights from
+-127 to 127; for others each product is added alone (wide). Unsigned inputs become signed.
 
 Processors of 32 bits without vectors multiply number by number. All ways compute the same sums.
 """
@@ -41,8 +41,10 @@ from cannery.target.isa import Isa
 _MOVES = (Reshape, Transpose, Identity, Slice, Resize, QuantizedMaxPool, Concat)
 
 
-def choose_way(graph: Graph, value: str, w: NDArray[Any], isa: Isa) -> Way:
-    """The way for an input and the packed weights w[K,N], K in whole groups."""
+def choose_way(graph: Graph, value: str, w: NDArray[Any], isa: Isa, rows: int = 1) -> Way:
+    """The way for an input and the packed weights w[K,N], K in whole groups, in tiles of this many
+    rows and vectors of four.
+    """
     dtype = graph.types[value].dtype
     x86, lane = isa.family == "x86", isa.has("lane_fma")
     if is_single(isa):
@@ -60,6 +62,8 @@ def choose_way(graph: Graph, value: str, w: NDArray[Any], isa: Isa) -> Way:
         )
         if fits:
             return Way("dot4u", flip, reload=isa.widest > 4)
+    if isa.has("mmla") and rows > 1:
+        return Way("mmla", not signed, lane=lane, matrix=True)
     narrow = x86 or (lane and not isa.has("dot4_u8s8"))  # pairs of products are int16
     if narrow and w.size and w.min() == -128:
         return Way("dot4w", not signed, lane=lane)
