@@ -125,3 +125,11 @@ def test_recursion_and_pointers() -> None:
     assert use.indirect(["i", "f"]) == ("i",)
     assert use.recursive(["j", "k"]) == (), "a loop, and a long jump of Thumb-1"
     assert use.depth("f").bytes == 8
+
+
+def test_a_call_from_where_the_frame_is_small() -> None:
+    """The function's own frame is deeper than what it calls before it has one."""
+    text = "f:\nbl <g>\nsub sp, #44\nstr r0, [sp, #0]\nadd sp, #44\nbx lr\ng:\nsub sp, #40\nbx lr"
+    use = StackUse(Machine.ARM, functions(text))
+    found = use.depth("f")
+    assert (found.bytes, found.path) == (44, ("f",))

@@ -13,12 +13,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from cannery.cli import invoke
+from cannery.errors import ToolchainError
 from cannery.execution.guarantees import Guarantees, guarantees
+from cannery.execution.misra import DEVIATIONS, misra_findings
 from cannery.execution.program import NetworkProgram
 from cannery.options import make_options
 from cannery.pipeline import compile_model
 from cannery.resources import ball_example_dir
-from needs import need_runner, need_toolchain
+from needs import need_program, need_runner, need_toolchain
 
 BALL = ball_example_dir() / "ball.h5"
 AMPLIFIER = Path(__file__).parents[1] / "frontends" / "nam" / "wavenet.nam"
@@ -200,3 +202,29 @@ def test_numbers_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[st
     found = sheet(BALL, "cortex-m4", **int8_ball(tmp_path)).numbers
     assert len(found.sums) == 3 and all(0 < each.largest < 2**31 for each in found.sums)
     assert found.differing == found.errors == ()
+
+
+@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4"])
+def test_every_deviation_from_misra_has_a_reason(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_program("cppcheck")
+    toolchain = need_toolchain(target)
+    for raw in ({}, int8_ball(tmp_path)):
+        made = compile_model(make_options(BALL, {"target": target, **raw}))
+        found = misra_findings("ball", made.files, toolchain)
+        assert found.unexplained == () and found.counts["18.4"] > 10
+        assert not {"17.2", "21.3", "1.3"} & {*found.counts}, "recursion, heap, undefined behaviour"
+    bad = b"\n#include <stdlib.h>\nvoid *ball_m(void)\n{\n goto end;\nend:\n return malloc(3);\n}\n"
+    text = made.files["ball.c"][:] + bad
+    worse = misra_findings("ball", {**made.files, "ball.c": text}, toolchain)
+    assert {"21.3", "15.1"} <= {*worse.unexplained}
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ToolchainError, match="cppcheck not found"):
+        misra_findings("ball", made.files, toolchain)
+
+
+def test_the_reasons_are_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/guarantees.md").read_text()
+    rows = dict(re.findall(r"^\| (\d+\.\d+) \| (.*) \|$", page, re.M))
+    assert rows == dict(DEVIATIONS)

@@ -47,6 +47,7 @@ from cannery.ops.quantized.matmul import QuantizedMatMul
 from cannery.ops.reduce.op import ReduceMean
 from cannery.ops.softmax.op import Softmax
 from cannery.passes import run_passes
+from cannery.target.targets import parse_isa
 from needs import need_runner, need_toolchain
 from nets.net_bench import make_net_source
 
@@ -162,6 +163,17 @@ def test_winograd_stays_within_its_bound(tile: Tile) -> None:
         bound = _winograd(tile, np.abs(x).astype(np.float64), w.astype(np.float64), np.zeros(4))
         assert (wrong <= bound).all()
         assert (bound < 2000 * wrong.max()).all()
+
+
+def test_layers_by_winograd_have_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With AVX2, 3x3 layers of 16 channels are computed by tiles."""
+    source = make_net_source(run_passes(network(convolved)), parse_isa("avx2"), "net")
+    assert any("winograd" in str(call.planned.choice) for call in source.calls)
+    (bound,) = error_bounds(source, -1.0, 1.0)
+    monkeypatch.setattr("cannery.execution.error_bounds._ways", lambda source: {})
+    (direct,) = error_bounds(source, -1.0, 1.0)
+    assert bound.error is not None and direct.error is not None
+    assert bound.error > 2 * direct.error
 
 
 def test_what_has_no_rule_says_so() -> None:

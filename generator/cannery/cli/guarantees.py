@@ -15,6 +15,7 @@ from cannery.cli.output import json_option, note, print_json, print_table, warn
 from cannery.errors import OptionError
 from cannery.execution.flow import Flow
 from cannery.execution.guarantees import Calls, Guarantees, Memory, guarantees
+from cannery.execution.misra import DEVIATIONS, MisraFindings, misra_findings
 from cannery.execution.numbers import UNIT_BOX, Numbers
 from cannery.pipeline import compile_model
 from cannery.target.toolchain import find_toolchain
@@ -39,8 +40,9 @@ _SAMPLES = 3
     metavar="LOW HIGH",
     help="Where float inputs lie, for the bound of rounding errors. [default: -1 1]",
 )
+@click.option("--misra", is_flag=True, help="Count findings of cppcheck's addon for MISRA C:2012.")
 @json_option
-def command(model: Path, as_json: bool, box: tuple[float, float], **raw: Any) -> int:
+def command(model: Path, as_json: bool, box: tuple[float, float], misra: bool, **raw: Any) -> int:
     """Say what is certain about MODEL's generated code on a target.
 
     The stack is the most that any path through the machine code takes; beside it stands what runs
@@ -57,14 +59,19 @@ def command(model: Path, as_json: bool, box: tuple[float, float], **raw: Any) ->
     compiled = compile_model(options)
     note(f"building {options.name} for {toolchain.target.name}")
     found = guarantees(compiled.source, compiled.files, toolchain, runner, _SAMPLES, box)
+    rules = misra_findings(options.name, compiled.files, toolchain) if misra else None
     isa, compiler = compiled.source.isa.name, toolchain.compiler.version
     if as_json:
         print_json({
             "target": toolchain.target.name, "isa": isa, "compiler": compiler,
             **asdict(found), "flash": found.memory.flash, "broken": found.broken,
+            **({"misra": dict(rules.counts)} if rules else {}),
         })  # fmt: skip
     else:
         _print(found)
+        if rules:
+            click.echo()
+            print_table(["MISRA C:2012", "findings", ""], _misra(rules))
         click.echo(f"\n{toolchain.target.name} ({isa}), {compiler}")
     for text in found.broken:
         warn(text)
@@ -87,6 +94,14 @@ def _print(found: Guarantees) -> None:
         click.echo(f"  on data: {condition.function}: {condition.kind} ({condition.text})")
     click.echo()
     print_table(["numbers", "", ""], _numbers(found.numbers))
+
+
+def _misra(findings: MisraFindings) -> list[list[object]]:
+    """Each rule that is not kept, how often, and why."""
+    return [
+        [f"rule {rule}", count, DEVIATIONS.get(rule, "no reason is known: please report it")]
+        for rule, count in findings.counts.items()
+    ]
 
 
 def _memory(memory: Memory) -> list[list[object]]:
