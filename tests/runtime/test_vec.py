@@ -148,3 +148,31 @@ def test_accumulators_stay_in_registers(
     lines = assembly.read_text().splitlines()
     assert sum(bool(re.search(instruction, line)) for line in lines) == 8
     assert not [line for line in lines if re.search(r"\bcall\b|\bbl\b|%rsp|%rbp|\bsp\b", line)]
+
+
+#: Target, lanes, and the instruction that makes floats of float16.
+CONVERSIONS = [
+    ("avx2", 8, "vcvtph2ps"), ("avx512", 16, "vcvtph2ps"), ("neon64", 4, "fcvtl"),
+    ("neon32-vfpv4", 4, "vcvt.f32.f16"), ("cortex-m4", 1, "vcvtb.f32.f16"),
+    ("cortex-m7", 1, "vcvtb.f32.f16"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("target", "lanes", "instruction"), CONVERSIONS)
+def test_float16_is_converted_by_an_instruction(
+    target: str, lanes: int, instruction: str, tmp_path: Path
+) -> None:
+    tools = toolchain(Build(target))
+    source, assembly = tmp_path / "kernel.c", tmp_path / "kernel.s"
+    vec = f"f32x{lanes}"
+    source.write_text(
+        f'#include "cannery/{tools.target.isa.header}"\n'
+        "void kernel(const uint16_t *w, float *y);\n"
+        "void kernel(const uint16_t *w, float *y)\n"
+        f"{{\n    {vec}_store(y, {vec}_load_f16(w));\n}}\n"
+    )
+    flags = [*tools.cflags, *WARNINGS, "-std=c99", "-S"]
+    tools.compiler.compile(source, assembly, flags, [runtime_include_dir()])
+    text = assembly.read_text()
+    assert text.count(instruction) == 1
+    assert not re.search(r"0x38800000|947912704|939524096", text)

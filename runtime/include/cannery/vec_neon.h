@@ -420,7 +420,7 @@ CANNERY_INLINE f32x4 f32x4_load_s16(const int16_t *p)
 
 /* ---- float16 ----------------------------------------------------------- */
 
-#if defined(__aarch64__) || (defined(__ARM_FP) && (__ARM_FP & 2))
+#if defined(__aarch64__) || defined(CANNERY_HAS_ARM_F16)
 #define CANNERY_OWN_LOAD_F16 1
 #define CANNERY_OWN_LOAD1_F16 1
 CANNERY_INLINE f32x4 f32x4_of_f16(uint16x4_t halves)

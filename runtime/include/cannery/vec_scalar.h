@@ -939,6 +939,13 @@ CANNERY_INLINE f32x1 f32x1_of_f16_bits(uint16_t half)
     return (half & 0x8000u) != 0 ? -size : size;
 }
 
+/* VFPv4 and later have it with the fused multiply-add; gcc does not say so of FPUs without double. */
+#if defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
+#if (__ARM_FP & 2) || defined(__ARM_FEATURE_FMA)
+#define CANNERY_HAS_ARM_F16 1
+#endif
+#endif
+
 /* By the CPU if it can. */
 CANNERY_INLINE f32x1 f32x1_load_f16(const uint16_t *p)
 {
@@ -946,7 +953,7 @@ CANNERY_INLINE f32x1 f32x1_load_f16(const uint16_t *p)
     __fp16 half;
     memcpy(&half, p, sizeof half);
     return (float)half;
-#elif defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP) && (__ARM_FP & 2)
+#elif defined(CANNERY_HAS_ARM_F16)
     float v;
     __asm__("vcvtb.f32.f16 %0, %1" : "=t"(v) : "t"(i32x1_as_f32((int32_t)p[0])));
     return v;
