@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cannery.ctext.literals import c_float
 from cannery.ops.quantized.fixed_scale import SELDOM, fixed_scale
 
 
@@ -80,3 +81,17 @@ def test_a_bias_for_all_channels() -> None:
     fixed = fixed_scale(np.full(3, 900), np.float32([0.1, 0.2, 0.3]), np.float32([0]), -127, 127)
     assert fixed is not None
     assert fixed.offsets.shape == fixed.factors.shape == (3,)
+
+
+def test_a_factor_takes_the_place_of_its_scale_only_if_it_has_all_bits() -> None:
+    scale, largest, bias = np.float32([0.1, 0.031]), np.full(2, 900), np.zeros(2, np.float32)
+    fixed = fixed_scale(largest, scale, bias, -127, 127)
+    assert fixed is not None
+    bits = 32 + fixed.fraction - fixed.shift
+    expected = f"f32x1_mul(f32x1_from_i32(f[c]), {c_float(2.0**-bits)})"
+    assert fixed.exact_scale("f[c]", scale) == expected
+    np.testing.assert_array_equal(fixed.factors.astype(np.float32) * np.float32(2.0**-bits), scale)
+    small = np.float32([0.1, 0.031e-3])
+    fixed = fixed_scale(largest, small, bias, -127, 127)
+    assert fixed is not None
+    assert fixed.exact_scale("f[c]", small) == ""

@@ -36,7 +36,8 @@ class Finish:
     """Renders these statements; `constants` are the arrays that they read.
 
     `start` is the array of the sums' initial values; empty: zeros. `small`: the results provably
-    fit the quick words for bytes. `fixed`: how single sums are scaled without floats.
+    fit the quick words for bytes. `fixed`: how single sums are scaled without floats;
+    `derived` is then the scale of a `channel`, if no array holds it.
     """
 
     op: QuantizedProduct
@@ -47,6 +48,7 @@ class Finish:
     start: str
     small: bool
     fixed: FixedScale | None
+    derived: str
     constants: tuple[ConstArray, ...]
 
     @property
@@ -76,7 +78,8 @@ class Finish:
 
     def _scaled(self, acc: str, channel: str) -> list[str]:
         """Statements that make `v` of a sum."""
-        found = [f"f32x1 v = f32x1_mul(f32x1_from_i32({acc}), {self.symbol}_scale[{channel}]);"]
+        scale = self.derived or f"{self.symbol}_scale[{channel}]"
+        found = [f"f32x1 v = f32x1_mul(f32x1_from_i32({acc}), {scale});"]
         if self.biased:
             found.append(f"v = f32x1_add(v, {self.symbol}_bias[{channel}]);")
         return found
@@ -254,7 +257,7 @@ def make_finish(
     constants += initial
     finish = Finish(
         op, job.symbol, bool(bias), table, float(job.constant(gain)) if gain else None,
-        f"{job.symbol}_start" if starts else "", False, None, tuple(constants),
+        f"{job.symbol}_start" if starts else "", False, None, "", tuple(constants),
     )  # fmt: skip
     if op.is_sum or vary:
         return finish
@@ -279,7 +282,9 @@ def _without_floats(finish: Finish, sums: NDArray[Any], scale: F32, bias: F32) -
     name = finish.symbol
     arrays = ((fixed.factors, "factor"), (fixed.offsets, "offset"))
     added = tuple(ConstArray(f"{name}_{what}", array, f"{what} [n]") for array, what in arrays)
-    return replace(finish, fixed=fixed, constants=(*finish.constants, *added))
+    derived = fixed.exact_scale(f"{name}_factor[channel]", scale)
+    kept = (c for c in finish.constants if not (derived and c.name == f"{name}_scale"))
+    return replace(finish, fixed=fixed, derived=derived, constants=(*kept, *added))
 
 
 def _is_small(op: QuantizedProduct, sums: NDArray[Any], scale: F32, bias: F32) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cannery.ctext.literals import c_float
 from cannery.ops.quantized.arithmetic import EXACT_SUM, F32
 
 #: By how many units the roundings of factor, offset and product may be off.
@@ -49,6 +50,15 @@ class FixedScale:
         """T of sums[..., N]."""
         product = (sums << self.shift) * self.factors.astype(np.int64)
         return (product >> 32) + self.offsets
+
+    def exact_scale(self, factor: str, scales: F32) -> str:
+        """The C expression of a scale from its factor, if that holds all bits of every one; or
+        empty.
+        """
+        bits = 32 + self.fraction - self.shift
+        if not np.array_equal(np.ldexp(self.factors.astype(np.float64), -bits), scales):
+            return ""
+        return f"f32x1_mul(f32x1_from_i32({factor}), {c_float(2.0**-bits)})"
 
     def lines(self, total: str, factor: str, added: str, rounded: str) -> list[str]:
         """C statements that make `whole`, the rounded result, of a sum; `rounded` is by floats."""
