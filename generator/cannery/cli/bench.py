@@ -81,7 +81,7 @@ DEFAULT_SECONDS = 1.0
     "--trace",
     type=FILE,
     metavar="FILE",
-    help=f"Write {TRACED_RUNS} runs with their steps for https://ui.perfetto.dev, as JSON.",
+    help=f"Write {TRACED_RUNS} runs, by step, for https://ui.perfetto.dev.",
 )
 @click.option(
     "--from",

@@ -40,7 +40,7 @@ _SLOWER = 3.0
     "--model",
     type=FILE,
     metavar="MODEL",
-    help="Model of the records A or B (default: a file next to them with their name).",
+    help="Model of the records A or B (default: beside them).",
 )
 @click.option(
     "--seconds",
