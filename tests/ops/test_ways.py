@@ -16,6 +16,7 @@ from cannery.measure.trial import all_data, make_trial, random_inputs
 from cannery.ops.chains.rows import RowChain
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.matmul.product import ENOUGH_GROUPS, Cut
+from cannery.ops.movement.op import Pad
 from cannery.ops.quantized.depthwise_bytes import chains_of
 from cannery.ops.quantized.groups import matrix_pays
 from cannery.ops.quantized.ways import choose_way
@@ -134,6 +135,20 @@ def test_reductions_read_vectors(axes: tuple[int, ...]) -> None:
     trial = make_trial(graph, step, way, way.candidates(graph, step, target)[0], target, data)
     assert trial
     assert "f32x8_load" in way.kernel(trial.job("y")).code
+
+
+def test_padding_on_the_right_alone_sets_nothing_before() -> None:
+    """g++ warns of a memset of constant length 0."""
+    b = GraphBuilder("pad")
+    pads = ((0, 0), (0, 1), (0, 1), (0, 0))
+    b.output(b.node(Pad(pads, -128.0), [b.input("x", (1, 4, 5, 8), DType.INT8)], name="y"))
+    graph, target = b.build(), isa("avx2")
+    (step,) = cut(graph)
+    (data,) = all_data(graph, [step], random_inputs(graph))
+    (way,) = (s for s in legal(graph, step, target) if s.id == "movement.pad_bytes")
+    trial = make_trial(graph, step, way, way.candidates(graph, step, target)[0], target, data)
+    assert trial
+    assert not re.search(r"memset\(yr, \d+, \(size_t\)0\)", way.kernel(trial.job("y")).code)
 
 
 #: Schedules whose vectors are not a tunable, so that only a clock would see narrow ones.

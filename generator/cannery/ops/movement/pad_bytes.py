@@ -55,8 +55,7 @@ class MovementPadBytes(FixedSchedule):
         lines = [
             f"for (int n = 0; n < {images}; ++n) {{",
             f"{type_.c_name} *yr = y + n * {(top + h + bottom) * wide};",
-            _fill("yr", type_, value, str(first)),
-            f"yr += {first};",
+            *([_fill("yr", type_, value, str(first)), f"yr += {first};"] if first else []),
             f"for (int i = 0; i < {h}; ++i) {{",
             f"memcpy(yr, x + (n * {h} + i) * {row}, {row * type_.bytes}u);",
             _fill(f"yr{offset(row)}", type_, value, f"(i < {h - 1} ? {between} : {last})"),
