@@ -11,6 +11,8 @@ from cannery.ir.tensor import DType
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Mul, Relu
+from cannery.ops.fixed_point.arithmetic import Factor
+from cannery.ops.fixed_point.pointwise import FixedSum
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.quantized.average_pool import QuantizedAveragePool
 from cannery.ops.quantized.conv import QuantizedConv
@@ -135,6 +137,17 @@ for _dtype, _height, _width in (
         f"depth_first_{_dtype.value}_{_height}", partial(byte_network, _dtype, _height, _width),
         tolerance=0.0, depth_first=True,
     )  # fmt: skip
+
+
+@case(tolerance=0.0, depth_first=True)
+def depth_first_fixed_point() -> Graph:
+    """A shortcut as quantised TensorFlow Lite files have it: a sum by fixed point."""
+    net = Net()
+    x = byte_conv(net, net.input("x", (1, 9, 7, 6), DType.INT8), 6, 3, pads=SAME3)
+    y = byte_conv(net, x, 6, 3, pads=SAME3)
+    factors = Factor(2**30, 0), Factor(1395864371, -1), Factor(1431655765, -14)
+    total = net.node(FixedSum(DType.INT8, 5, -128, 100, (3, -7), factors, 15), [y, x])
+    return net.graph(byte_conv(net, total, 5, 3, TWO, END))
 
 
 @case(tolerance=0.0, depth_first=True)

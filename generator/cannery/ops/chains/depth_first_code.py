@@ -53,6 +53,7 @@ class ChainCode:
             chain.bytes + max(kernel.scratch_bytes for kernel in kernels),
             needs_math=any(kernel.needs_math for kernel in kernels),
             scalar_math=any(kernel.scalar_math for kernel in kernels),
+            needs_fixed=any(kernel.needs_fixed for kernel in kernels),
         )
 
     def _part_job(self, part: Part, number: int) -> Job:

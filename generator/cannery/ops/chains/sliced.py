@@ -16,21 +16,19 @@ from cannery.layouts import nhwc
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.conv.op import Conv
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.quantized.average_pool import QuantizedAveragePool
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
 from cannery.ops.quantized.scale import Quantize
+from cannery.ops.scalar.base import Pointwise
 from cannery.ops.shared.steps import make_step
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import Estimate, estimates, legal
 from cannery.target.isa import Isa
 
 #: Operators that compute each element from the same element of their inputs.
-_POINTWISE = (
-    Elementwise, QuantizedElementwise, ByteTable, Quantize, QuantizeLinear, DequantizeLinear,
-)  # fmt: skip
+_POINTWISE = (Elementwise, Pointwise, QuantizedElementwise, ByteTable, Quantize)
 
 _CONVOLUTIONS = (Conv, QuantizedConv)
 _POOLS = (MaxPool, AveragePool, QuantizedMaxPool, QuantizedAveragePool)
