@@ -273,6 +273,21 @@ def narrow(keras: Any) -> Any:
     return keras.Model(k, found)
 
 
+@network
+def words(keras: Any) -> Any:
+    """Integers: quotients, rows of a constant table, words with a mask that each step keeps."""
+    lib, ops = keras.layers, keras.ops
+    c = keras.Input((5,), dtype="int32", name="c")
+    table = np.arange(12, dtype=np.float32).reshape(4, 3) / 8 - 1
+    each = lib.TimeDistributed(lib.Dense(4, activation="tanh"))(
+        lib.Embedding(4, 3, mask_zero=True)(c)
+    )
+    twice = lib.TimeDistributed(lib.TimeDistributed(lib.Dense(2)))(lib.Reshape((5, 2, 2))(each))
+    quotients = [(c - 2) // 3, (c - 2) // -2, c // (c - 5)]
+    rows = [ops.take(table, c, axis=0), ops.take(table, c % 3, axis=-1)]
+    return keras.Model(c, [lib.LSTM(3)(each), twice, *quotients, *rows])
+
+
 def randomize(keras: Any, model: Any, seed: int) -> None:
     """Random weights, the same whoever makes them."""
     rng = np.random.default_rng(seed)

@@ -271,6 +271,16 @@ def test_weights_of_other_precision(dtype: str, tmp_path: Path) -> None:
     graph = load_graph(write_h5(tmp_path / "m", chain(image("x", 3), spec)))
     assert {array.dtype for array in graph.constants.values()} == {np.dtype(np.float32)}
     np.testing.assert_array_equal(graph.constants["d/kernel"], weights["kernel"].astype("f4"))
+    assert graph.notes == ("layers with the dtype policy mixed_float16 are computed in float32",)
+
+
+def test_layers_of_16_bits_are_named_once(tmp_path: Path) -> None:
+    policies = ["float32", "mixed_bfloat16", "float16", "float16"]
+    layers = [dense(f"d{k}", k, 3, 3, dtype=policy) for k, policy in enumerate(policies)]
+    graph = load_graph(write_h5(tmp_path / "m", chain(image("x", 3), *layers)))
+    (note,) = graph.notes
+    assert "policy float16, mixed_bfloat16 are" in note
+    assert not load_graph(write_h5(tmp_path / "m", chain(image("x", 3), layers[0]))).notes
 
 
 def test_bfloat16_weights(tmp_path: Path) -> None:
@@ -285,6 +295,21 @@ def test_bfloat16_weights(tmp_path: Path) -> None:
     model = chain(image("x", 1), spec)
     graph = load_graph(write_keras(path, model, weights=weights.read_bytes()))
     np.testing.assert_array_equal(graph.constants["d/kernel"], kernel)
+
+
+def test_bfloat16_weights_in_h5(tmp_path: Path) -> None:
+    """They are 2 opaque bytes there, and nothing says what of."""
+    kernel = np.array([[1.5, -2.0]], np.float32)
+    spec = LayerSpec("Dense", "d", (), {"units": 2, "use_bias": False}, {"kernel": kernel})
+    path = write_h5(tmp_path / "m", chain(image("x", 1), spec))
+    halves = (kernel.view(np.uint32) >> 16).astype("<u2").view("V2")
+    with h5py.File(path, "r+") as file:
+        names: list[str] = []
+        file.visit(lambda name: names.append(name) if name.endswith("kernel:0") else None)
+        group, _, name = names[0].rpartition("/")
+        del file[group][name]
+        file[group].create_dataset(name, data=halves)
+    np.testing.assert_array_equal(load_graph(path).constants["d/kernel"], kernel)
 
 
 def test_the_oldest_forms_of_texts_and_of_chains(tmp_path: Path) -> None:

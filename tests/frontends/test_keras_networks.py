@@ -66,7 +66,7 @@ def test_new_networks(name: str, suffix: str, keras: Any, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("cache")
-@pytest.mark.parametrize("name", ["gated_attention", "masked_steps"])
+@pytest.mark.parametrize("name", ["gated_attention", "masked_steps", "words"])
 def test_in_c(name: str) -> None:
     need_toolchain("native")
     assert cannery.verify(FOLDER / f"{name}.keras", target="native", batch=2).passed

@@ -65,7 +65,7 @@ for _dtype in (dtype for dtype in DType if dtype not in (F32, BOOL)):
         plain(f"{_op.kind}_{_dtype.value}", _op, (A, _dtype), (ROW, _dtype), then=Relu())
     for _one in (Abs(), Neg(), Sign(), Square()):
         plain(f"{_one.kind}_{_dtype.value}", _one, (A, _dtype))
-    for _mod in (bits.Mod(), bits.Mod(fmod=True)):
+    for _mod in (bits.Mod(), bits.Mod(fmod=True), bits.FloorDiv()):
         plain(f"{_mod}_{_dtype.value}".replace("=", "_"), _mod, (A, _dtype), (ROW, _dtype))
 for _dtype in (INT32, UINT8, INT64):
     for _reduce in (ReduceSum, ReduceProd, ReduceL1, ReduceSumSquare, ReduceMax, ReduceMin):

@@ -113,7 +113,15 @@ class _Importer:
                 for k, value in enumerate(self._apply(number)):
                     self._values[Value(number, k)] = value
         outputs = [(name, self._value(value)) for name, value in self._network.outputs]
-        return finish(self._builder, names, outputs, self._options)
+        graph = finish(self._builder, names, outputs, self._options)
+        return replace(graph, notes=(*graph.notes, *self._half_notes()))
+
+    def _half_notes(self) -> tuple[str, ...]:
+        """What to know of layers that Keras computes with 16 bits."""
+        layers = (self._network.applications[n].target for n in self._needed)
+        policies = sorted({a.half for a in layers if isinstance(a, KerasLayer) and a.half})
+        listed = ", ".join(policies)
+        return (f"layers with the dtype policy {listed} are computed in float32",) * bool(policies)
 
     def _check_dims(self, inputs: Sequence[str]) -> None:
         open_dims = []

@@ -113,6 +113,12 @@ class LayerConfig(Fields):
         """Whether the layer's trainable weights were being trained when it was saved."""
         return self._values.get("trainable") is not False
 
+    @property
+    def half(self) -> str:
+        """The dtype policy, if it computes with 16 bits."""
+        name = policy_name(self._values.get("dtype"))
+        return name if name.endswith("float16") else ""
+
     def check_policy(self) -> None:
         """Raises UnsupportedError for a quantised or unknown dtype policy."""
         name = policy_name(self._values.get("dtype"))

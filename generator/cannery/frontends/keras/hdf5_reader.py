@@ -159,8 +159,9 @@ class Hdf5Reader:
 
 
 def _is_bfloat16(dataset: Any) -> bool:
-    """Keras stores bfloat16 as 2 opaque bytes, and says so in an attribute."""
-    return bool(dataset.attrs.get("dtype") == "bfloat16" and dataset.dtype.itemsize == 2)
+    """Keras stores bfloat16 as 2 opaque bytes; in archives, not in .h5, an attribute says so."""
+    said = dataset.attrs.get("dtype", "bfloat16") == "bfloat16"
+    return bool(said and dataset.dtype.kind == "V" and dataset.dtype.itemsize == 2)
 
 
 def _as_float32(dataset: Any) -> Array:

@@ -11,7 +11,7 @@ from cannery.ir.numeric import Numeric
 from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require_type
-from cannery.ops.elementwise.integers import is_signed
+from cannery.ops.elementwise.integers import is_signed, quotient
 from cannery.ops.scalar.base import Pointwise, ScalarOp, SignOp
 from cannery.ops.scalar.body import Body
 
@@ -145,6 +145,30 @@ class Mod(Pointwise):
         if not self.fmod:
             rest = f"({rest} != 0 && ({a} < 0) != ({b} < 0) ? {rest} + {b} : {rest})"
         return f"({c})({b} == 0 || {b} == -1 ? 0 : {rest})"
+
+
+@register
+@dataclass(frozen=True)
+class FloorDiv(Pointwise):
+    """The greatest integer that is at most a / b, for integers; 0 where b is 0; it wraps."""
+
+    def result(self, *dtypes: DType) -> DType:
+        """The dtype of the inputs."""
+        return self.same_integers(*dtypes)
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """As numpy."""
+        return np.floor_divide(*arrays)
+
+    def expression(self, dtypes: tuple[DType, ...], args: tuple[str, ...]) -> str:
+        """The quotient, rounded towards 0, or one less where that is above."""
+        a, b = args
+        dtype = dtypes[0]
+        rounded = quotient(dtype)(a, b)
+        if not is_signed(dtype):
+            return rounded
+        above = f"{b} != 0 && {b} != -1 && {a} % {b} != 0 && ({a} < 0) != ({b} < 0)"
+        return f"({dtype.c_name})({rounded} - ({above}))"
 
 
 @register

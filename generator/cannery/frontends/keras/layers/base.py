@@ -223,12 +223,13 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class KerasLayer:
-    """A layer that was read and is supported."""
+    """A layer that was read and is supported. `half` is its dtype policy, if that has 16 bits."""
 
     name: str
     class_name: str
     trainable: bool
     plan: LayerPlan
+    half: str = ""
 
     @property
     def children(self) -> Mapping[str, KerasLayer]:
@@ -325,7 +326,7 @@ def read_layer(config: LayerConfig) -> KerasLayer:
     config.check_policy()
     plan = read(config)
     config.check_all_read()
-    return KerasLayer(config.name, config.class_name, config.trainable, plan)
+    return KerasLayer(config.name, config.class_name, config.trainable, plan, config.half)
 
 
 def held_layer(config: LayerConfig) -> KerasLayer:

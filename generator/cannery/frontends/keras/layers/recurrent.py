@@ -27,6 +27,7 @@ from cannery.frontends.keras.layers.cells import (
     run_cells,
     run_masked,
 )
+from cannery.frontends.keras.masks import READERS
 from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise.binary import Add, Mul
 from cannery.ops.logic.compare import Where
@@ -322,7 +323,7 @@ def samples_as_steps(scope: Scope, inputs: Sequence[str]) -> str:
 
 @layer("TimeDistributed")
 def time_distributed(config: LayerConfig) -> LayerPlan:
-    """A layer on each step: steps become samples, and steps again after it.
+    """A layer on each step: steps become samples, and steps again after it; a mask stays as it is.
 
     Models on each step are read as models, see `model.py`.
     """
@@ -330,6 +331,7 @@ def time_distributed(config: LayerConfig) -> LayerPlan:
 
     def build(scope: Scope, inputs: Sequence[str]) -> str | list[str]:
         x = scope.single(inputs)
+        scope.given.result_mask = scope.given.masks[0] if scope.given.masks else None
         own = scope.under("layer", attribute="layer")
         if inner.class_name in _ANY_RANK:
             return inner.plan.build(own, [x])
@@ -338,4 +340,5 @@ def time_distributed(config: LayerConfig) -> LayerPlan:
             raise UnsupportedError("wraps a layer with several outputs")
         return samples_as_steps(scope, [y, x])
 
-    return LayerPlan(build, children={"layer": inner} if inner.has_weights else {})
+    children = {"layer": inner} if inner.has_weights else {}
+    return LayerPlan(build, children=children, reads_masks=inner.class_name not in READERS)

@@ -54,6 +54,15 @@ class Operation:
         """An argument that is a tensor."""
         return self.given.tensor(key)
 
+    def table(self, key: str = "x") -> str:
+        """An argument that is a tensor or a constant."""
+        found = self._value(key, self.given.raw(key), 0)
+        if isinstance(found, str):
+            return found
+        return self.literal(
+            key, found, DType.FLOAT32 if found.dtype.kind == "f" else DType(found.dtype.name)
+        )
+
     def float(self, key: str = "x") -> str:
         """An argument that is a tensor, as float32."""
         return self.scope.to_float(self.tensor(key))

@@ -255,7 +255,7 @@ def quotient(o: Operation) -> str:
     if whole and name in ("Divide", "TrueDivide"):
         pair = [o.scope.to_float(x) for x in pair]
     elif whole and name == "FloorDivide":
-        raise UnsupportedError("division of integers is not supported", cure="divide floats")
+        return o.node(bits.FloorDiv(), pair)
     if name == "FloorDivide":
         return o.node(unary.Floor(), [o.node(binary.Div(), pair, "ratio")])
     if name == "Mod":

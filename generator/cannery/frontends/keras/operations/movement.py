@@ -235,9 +235,10 @@ def triangle(o: Operation) -> str:
 @operation("Take", "TakeAlongAxis", call="x indices")
 def take(o: Operation) -> str:
     """Slices at indices, or one element for each."""
-    x, axis = o.tensor(), o.axis(o.tensor(), default=0)
     if o.given.raw("axis") is None:
         raise UnsupportedError("it needs an axis", cure="name one")
+    x = o.table()
+    axis = o.axis(x, default=0)
     given = o.given.raw("indices")
     if isinstance(given, Operand):
         indices = given.name
