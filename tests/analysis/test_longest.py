@@ -54,6 +54,12 @@ def test_nested_loops_and_padding() -> None:
     assert most(code, _0=1, _3=5, _4=20) == 2 + 5 * (1 + 2) + 20 * 2 + 1
 
 
+def test_loops_of_armv8_1_m() -> None:
+    """WLS skips the loop if there is nothing to do, LE goes back."""
+    code = "wls lr, r3, <f+8>\nadds r1, #1\nadds r1, #2\nle lr, <f+2>\nbx lr"
+    assert most(code, _0=1, _1=9) == 2 + 9 * 3
+
+
 def test_a_loop_with_two_entries() -> None:
     """Every block counts as often as the most frequent one."""
     code = "cbz r0, <f+6>\nadds r1, #1\nadds r1, #2\nadds r1, #3\nbne.n <f+2>\nbx lr"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +229,12 @@ def test_the_reasons_are_in_the_documentation() -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/guarantees.md").read_text()
     rows = dict(re.findall(r"^\| (\d+\.\d+) \| (.*) \|$", page, re.M))
     assert rows == dict(DEVIATIONS)
+
+
+def test_loops_of_armv8_1_m_are_bounded() -> None:
+    """The Cortex-M55 counts loops in LR (LE)."""
+    found = sheet(BALL, "cortex-m55")
+    assert max(found.flow.instructions) <= found.flow.most <= 1.05 * min(found.flow.instructions)
+    assert found.broken == ()
+    wrong = replace(found, flow=replace(found.flow, most=found.flow.most // 2))
+    assert "instructions ran, the bound is" in wrong.broken[0]

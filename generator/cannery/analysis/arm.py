@@ -11,7 +11,9 @@ from cannery.analysis.kinds import Branch, Effect, Kind
 STACK = frozenset({"sp", "wsp"})
 
 _CONDITION = "eq|ne|cs|cc|hs|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le"
-_MAYBE = re.compile(rf"b({_CONDITION})(\.[nw])?|b\.\w\w|cbn?z|tbn?z|b\.(any|none|first|nlast)")
+_MAYBE = re.compile(
+    rf"b({_CONDITION})(\.[nw])?|b\.\w\w|cbn?z|tbn?z|b\.(any|none|first|nlast)|(le|wls)(tp)?(\.\d+)?"
+)
 _ALWAYS = re.compile(r"b(al)?(\.[nw])?")
 _CALL = re.compile(rf"(bl|blx|blr)({_CONDITION})?(\.w)?")
 _AWAY = re.compile(r"br|bxj?|ret|tb[bh]|udf|brk")

@@ -57,6 +57,14 @@ class Flow:
         return not self.deciding and not self.unbounded
 
     @property
+    def broken(self) -> tuple[str, ...]:
+        """What contradicts the bound, as text: code whose loops are not understood."""
+        counted = max(self.instructions)
+        if counted <= self.most:
+            return ()
+        return (f"{counted} instructions ran, the bound is {self.most}",)
+
+    @property
     def deciding(self) -> tuple[Condition, ...]:
         """The conditions on data that may decide how often a loop runs: not choices of a value."""
         return tuple(condition for condition in self.on_data if condition.kind != "?")

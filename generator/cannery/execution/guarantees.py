@@ -133,7 +133,7 @@ class Guarantees:
             f"{bound.function} wrote {bound.painted} bytes of stack, the bound is {bound.bytes}"
             for bound in self.stack if (bound.painted or 0) > bound.bytes
         )  # fmt: skip
-        return (*stack, *self.numbers.broken)
+        return (*stack, *self.flow.broken, *self.numbers.broken)
 
 
 def guarantees(
