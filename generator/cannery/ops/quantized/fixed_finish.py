@@ -25,8 +25,8 @@ from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.schedule import ConstArray, Job
 
-#: No shift to the right of a product of 64 bits is larger.
-_MOST_BITS = 54
+#: No shift to the right after the first one by 32 bits is larger.
+_MOST_SHIFT = 21
 
 
 def by_vector(
@@ -46,17 +46,16 @@ def by_vector(
 
 @dataclass(frozen=True)
 class LongProduct:
-    """Integers (sum * multiplier[N] + half) / 2^bits, rounded down, which include the zero
-    point.
-    """
+    """Integers ((sum * multiplier[N] >> 32) + half[N]) >> shift[N], zero point included."""
 
     multiplier: NDArray[np.int32]
-    half: int
-    bits: int
+    half: NDArray[np.int32]
+    shift: NDArray[np.int32]
 
     def value(self, sums: I64) -> I64:
         """The results for sums[..., N]."""
-        return np.asarray((sums * self.multiplier.astype(np.int64) + self.half) >> self.bits)
+        high = sums * self.multiplier.astype(np.int64) >> 32
+        return np.asarray((high + self.half) >> self.shift)
 
 
 @dataclass(frozen=True)
@@ -110,8 +109,11 @@ class FixedFinish:
     def _whole(self, t: str, value: str, at: str) -> str:
         """The results before they are clamped."""
         if self.long is not None:
-            product = f"(int64_t)({value}) * {self._numbers('i32x1', 'factor', at)}"
-            return f"(int32_t)(({product} + {self.long.half}) >> {self.long.bits})"
+            factor, half, shift = (
+                self._numbers("i32x1", name, at) for name in ("factor", "half", "shift")
+            )
+            high = f"(int32_t)((int64_t)({value}) * {factor} >> 32)"
+            return f"({high} + {half}) >> {shift}"
         if "shift" not in self.values:
             whole = f"{t}_times_double({value}, {self.symbol}_factor + {at})"
             return f"{t}_add({whole}, {t}_set1({self.op.zero}))" if self.op.zero else whole
@@ -141,7 +143,9 @@ def make_fixed_finish(
     else:
         if job.isa.widest == 1 and not job.graph.weights_vary:
             long = long_product(op, factor.view(np.float64), largest)
-        arrays = {"factor": factor if long is None else long.multiplier}
+        arrays = {"factor": factor}
+        if long is not None:
+            arrays = {"factor": long.multiplier, "half": long.half, "shift": long.shift}
     single = {name: _same(job, array) for name, array in arrays.items()}
     stored = tuple(
         ConstArray(f"{job.symbol}_{name}", padded_channels(array), f"{name} [n], padded",
@@ -175,22 +179,39 @@ def long_product(
     Results rise with sums, so it is enough to compare them on both sides of each step.
     """
     assert op.held is not None
+    zero = op.zero or 0
+    exponents = np.frexp(factors)[1].astype(np.int64)
+    shift = -1 - exponents
+    if (shift < 1).any() or (shift > _MOST_SHIFT).any() or (largest >= 2**31).any():
+        return None
+    half = (np.int64(1) << (shift - 1)) + zero * (np.int64(1) << shift)
+    nearest = np.floor(np.ldexp(factors, 32 + shift) + 0.5).astype(np.int64)
+    wrong = np.ones(factors.shape, np.bool_)
+    multiplier = nearest
+    for other in (0, -1, 1, -2, 2):
+        tried = np.where(wrong, np.minimum(nearest + other, 2**31 - 1), multiplier)
+        narrow = (each.astype(np.int32) for each in (tried, half, shift))
+        found = LongProduct(*narrow)
+        multiplier = tried
+        wrong = _differs(found, op, factors, largest)
+        if not wrong.any():
+            return found
+    return None
+
+
+def _differs(
+    found: LongProduct, op: QuantizedProduct, factors: NDArray[np.float64], largest: I64
+) -> NDArray[np.bool_]:
+    """Of which channels a product gives another result for any sum."""
+    assert op.held is not None
     zero, (low, high) = op.zero or 0, op.held
-    bits = 31 - int(np.frexp(factors.max(initial=0.0))[1])
-    if not 8 <= bits <= _MOST_BITS:
-        return None
-    multiplier = np.minimum(np.floor(np.ldexp(factors, bits) + 0.5), 2**31 - 1).astype(np.int32)
-    half = (1 << (bits - 1)) + (zero << bits)
-    found = LongProduct(multiplier, half, bits)
-    if (largest.max(initial=0) * 2**31) > 2**62:
-        return None
     steps = np.arange(low - zero + 1, high - zero + 1, dtype=np.float64)[:, None]
     with np.errstate(all="ignore"):
         places = np.nan_to_num((steps - np.copysign(0.5, steps - 0.5)) / factors, nan=0.0)
     near = np.clip(np.floor(places), -largest, largest).astype(np.int64)
+    differs = np.zeros(factors.shape, np.bool_)
     for more in (-2, -1, 0, 1, 2):
         sums = np.clip(near + more, -largest, largest)
         wanted = np.clip(away(sums * factors) + zero, low, high)
-        if not np.array_equal(np.clip(found.value(sums), low, high), wanted):
-            return None
-    return found
+        differs |= (np.clip(found.value(sums), low, high) != wanted).any(axis=0)
+    return differs
