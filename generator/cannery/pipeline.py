@@ -31,6 +31,7 @@ from cannery.ir.verify import verify
 from cannery.layouts import nhwc, planar
 from cannery.lowering.assign import MODEL_ORDER, assign
 from cannery.lowering.cores import Cores
+from cannery.lowering.order import least_memory_order
 from cannery.lowering.printer import format_program, format_steps, format_workspace
 from cannery.lowering.rings import Ring, share_rings
 from cannery.lowering.stack import Stack
@@ -119,6 +120,8 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
         graph = store_halves(graph, options.max_error, options.calibration, _half_layers(options))
         if dump:
             dump("float16", format_graph(graph, weights=True))
+    if options.max_ram is not None:
+        graph = least_memory_order(graph)
     if options.same_everywhere:
         from cannery.quantization.everywhere import require_same_everywhere
 
@@ -218,7 +221,7 @@ def _defaults(
 
 def ram_curve(options: Options) -> Curve:
     """Memory against estimated time of a network without a tuning record."""
-    target, graph = resolve_target(options), import_graph(options)
+    target, graph = resolve_target(options), least_memory_order(import_graph(options))
     segments = make_segments(graph, depth_first=True)
     return _defaults(graph, segments, target, options).ram_curve()
 

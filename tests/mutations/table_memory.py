@@ -12,6 +12,7 @@ _needs = rows(f"{_C}/choose/needs.py", _RAM)
 _ram = rows(f"{_C}/choose/ram.py", _RAM)
 _lifetimes = rows(f"{_C}/lowering/lifetimes.py", _RAM)
 _depth = rows(f"{_C}/lowering/depth.py", _DEPTH)
+_order = rows(f"{_C}/lowering/order.py", "tests/lowering/test_order.py")
 _pulling = rows(f"{_C}/ops/chains/pulling.py", _DEPTH)
 _sliced = rows(f"{_C}/ops/chains/sliced.py", _DEEP)
 _rings = rows(f"{_C}/ops/chains/row_rings.py", _DEEP)
@@ -57,6 +58,18 @@ CHANGES: tuple[Change, ...] = (
     ),
     _lifetimes("halos stay pinned", "held - 1)", "held)  # noqa"),
     _depth("values that others read end in chains", " and reach <= k:", ":"),
+    _order("a step frees what others read", "if not self.readers[v] & ~gone", "if True"),
+    _order(
+        "parts of concatenations count twice",
+        "return max(alive, after) if k in self.views else alive + made, after",
+        "return alive + made, after",
+    ),
+    _order(
+        "an order that needs more is taken",
+        "return other if peak(other) < peak(graph) else graph",
+        "return other",
+        equivalent="orders that need as much are as good; it only keeps the code as it was",
+    ),
     _pulling(
         "shortcuts keep no rows",
         "starts = [window.first(made[reader]) for reader, window in reading[number]]",
