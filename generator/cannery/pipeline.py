@@ -216,6 +216,7 @@ def _defaults(
     return Defaults(
         graph, segments, target.isa, io_order(options), options.max_error,
         max_size=options.max_size, max_ram=options.max_ram, views=options.input_view,
+        locked=options.locked,
     )  # fmt: skip
 
 

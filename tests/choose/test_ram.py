@@ -21,7 +21,7 @@ from cannery.choose.plan import (
 )
 from cannery.choose.ram import RamBound
 from cannery.emit.making import make_source
-from cannery.errors import CanneryWarning, OptionError
+from cannery.errors import CanneryWarning, OptionError, RecordError
 from cannery.ir.graph import Graph
 from cannery.layouts import nhwc
 from cannery.lowering import lifetimes
@@ -149,6 +149,8 @@ def test_what_was_tuned_is_kept_if_it_fits() -> None:
     with pytest.warns(CanneryWarning, match="what was tuned takes more than"):
         found = narrow.plan(dict(free.picks))
     assert check(graph, target, found, narrow.max_ram) <= least(graph, target)
+    with pytest.raises(RecordError, match=r"--max-ram: what was tuned takes more than"):
+        replace(narrow, locked=True).plan(dict(free.picks))
 
 
 def any_options(graph: Graph, target: Isa, rng: np.random.Generator) -> list[list[Option]]:

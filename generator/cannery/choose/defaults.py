@@ -20,7 +20,7 @@ from cannery.choose.recheck import Emulates, network_error
 from cannery.choose.rounding import rounding_error
 from cannery.choose.signature import step_kind
 from cannery.choose.size import SizeBound
-from cannery.errors import OptionError, warn
+from cannery.errors import OptionError, RecordError, warn
 from cannery.ir.graph import Graph
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import estimates, legal
@@ -57,6 +57,7 @@ class Defaults:
     `ranked` are the options of each segment, cheapest first, as `estimated_options` finds them with
     `inexact`, if already known. `max_size` bounds the constants, in multiples of the graph's,
     `max_ram` the bytes of workspace and state; `views` are the inputs that are regions of images.
+    `locked`: what was measured must keep the bound.
     """
 
     graph: Graph
@@ -68,23 +69,26 @@ class Defaults:
     max_size: float | None = None
     max_ram: int | None = None
     views: Collection[str] = ()
+    locked: bool = False
 
     def plan(self, known: Mapping[int, Choice] | None = None) -> Plan:
         """The plan that the cost model prefers, with `known` choices for some segments.
 
         It has inexact schedules if the emulated network as a whole keeps half of the bound, or less
         than half if rounding alone takes more than the other half. Raises UnsupportedError for a
-        step that nothing can compute, OptionError for a bound that no plan keeps.
+        step that nothing can compute, OptionError for a bound that no plan keeps, RecordError
+        for known choices that do not keep it if `locked`.
         """
         known = known or {}
         if known and self.max_ram is not None:
             tuned = replace(self, max_ram=None).plan(known)
             if self._ram(self.max_ram).ram(tuned).bytes <= self.max_ram:
                 return tuned
-            warn(
-                f"what was tuned takes more than {self.max_ram} bytes of workspace and state; the "
-                "cost model chooses instead"
-            )
+            what = f"what was tuned takes more than {self.max_ram} bytes of workspace and state"
+            if self.locked:
+                cure = "give more, tune with this bound, or leave out --locked"
+                raise RecordError(what, where="--max-ram", cure=cure)
+            warn(f"{what}; the cost model chooses instead")
             known = {}
         best = self._inexact(known) if self._emulable else None
         if best:
