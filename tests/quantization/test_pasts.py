@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import cannery
 from cannery.errors import OptionError
 from cannery.frontends.streaming import AUTO, declare_states, to_streaming
+from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.ops.average_pool.op import AveragePool
@@ -22,6 +23,7 @@ from cannery.ops.elementwise import Add, Relu, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad
+from cannery.ops.recurrent.op import Rnn
 from cannery.ops.softmax.op import Softmax
 from cannery.options import make_options
 from cannery.passes import run_passes
@@ -112,6 +114,24 @@ def test_a_past_that_is_read_as_floats_stays(tmp_path: Path) -> None:
     made = run_passes(to_streaming(graph), integers=True)
     made = quantize(made, DType.INT8, tmp_path / "samples.npz", 0.1)
     assert [made.types[s.input].dtype for s in made.states] == [DType.INT8, DType.FLOAT32]
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
+def test_the_past_of_a_recurrent_layer_stays_floats(tmp_path: Path, dtype: DType) -> None:
+    """Its outputs have a scale of their own, which their padding need not have."""
+    b = Net(4)
+    p = b.node(MatMul(), [b.input("x", (1, STEPS, 3)), b.weight(3, 3)])
+    layer = Rnn(3, ((Tanh(),),), (False,), returns=("sequence",))
+    (y,) = b.nodes(layer, [p, b.weight(1, 3, 3), ""], name="layer")
+    whole = b.graph(conv(b, y, 4))
+    x = np.random.default_rng(1).standard_normal((1, STEPS, 3)).astype(np.float32)
+    np.savez(tmp_path / "samples.npz", x=x)
+    expected = evaluate(whole, {"x": x})[whole.outputs[0]]
+    graph = run_passes(to_streaming(whole), integers=True)
+    made = quantize(graph, dtype, tmp_path / "samples.npz", 0.1)
+    assert len(made.quantization.layers) >= 2
+    found = np.concatenate(in_calls({1: made}, x, [1] * STEPS)[0], 1)
+    assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
 
 
 def test_states_that_are_no_past_have_scales_of_their_own(tmp_path: Path) -> None:

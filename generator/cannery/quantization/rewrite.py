@@ -59,7 +59,7 @@ def rewrite(graph: Graph, seen: Observed, dtype: DType, ranges: Ranges, *, raw: 
             rewrite_mean(draft, node)
         elif name in draft.flow.sums:
             rewrite_sum(draft, node)
-        elif name in draft.flow.pasts and draft.flow.only_integers(name):
+        elif name in draft.flow.pasts and draft.exists(name) and draft.flow.only_integers(name):
             rewrite_past(draft, node)
         elif _is_softmax(graph, node):
             draft.rewriter.update(node, op=QuantizedSoftmax())
