@@ -118,6 +118,7 @@ class QuantizedProduct(QuantizedOp):
         for type_, dtype in types:
             require_shape(self, "factor", type_, channels)
             require(type_ is None or type_.dtype is dtype, self, f"a factor of {type_}")
+        require(len(self.held) == 2, self, f"bounds of {self.held}")
         info, (low, high) = np.iinfo(self.dtype.value), self.held
         require(info.min <= low <= high <= info.max, self, f"bounds of {self.held}")
 
