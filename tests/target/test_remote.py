@@ -216,7 +216,7 @@ def test_a_slow_line_takes_time_and_works(servers: Servers, tmp_path: Path, prog
 
 
 KILLED = """
-import sys
+import signal, sys
 from pathlib import Path
 from cannery.devices import find_places
 from cannery.target.remote import Remote
@@ -224,6 +224,8 @@ from cannery.target.runner import Origin, Runner
 (place,) = find_places(["nao"], Path(sys.argv[1]) / "model.h5")
 runner = Runner((), Origin.DEVICE, remote=Remote(place))
 runner.run(Path(sys.argv[2]))
+# Shells let programs in the background ignore it, and what they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print("ready", flush=True)
 runner.run(Path(sys.argv[2]), ["sleep"])
 """
