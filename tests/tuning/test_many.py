@@ -35,6 +35,7 @@ from cannery.schedule.schedule import all_schedules
 from cannery.target.isa import isa
 from cannery.target.runner import Origin
 from cannery.tuning import tune_many, tuner
+from cannery.tuning.confirm import Judge
 from cannery.tuning.outcome import Outcome, Settings
 from cannery.tuning.tune_many import LESS, ManyTuner
 from cannery.tuning.tuner import tune, usable_record
@@ -49,9 +50,12 @@ FAST = Protocol(first=2, more=1, sample_us=5.0, limit=5.0)
 def model(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A dense layer; whatever is measured counts as a gain."""
+    """A dense layer; all that is measured counts as a gain, and all networks take equally long."""
     need_program("ninja", "ninja-build")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    # What a busy machine may change between two tunings: its clock, and which network wins.
+    monkeypatch.setattr("cannery.target.device.SAME_CLOCK", 10.0)
+    monkeypatch.setattr(Judge, "times", lambda _, programs: [1.0] * len(programs))
     monkeypatch.setattr(tuner, "CONTEST_CANDIDATES", 4)
     monkeypatch.setattr("cannery.tuning.search.Protocol", lambda limit: FAST)
     monkeypatch.setattr("cannery.tuning.confirm.ROUNDS", 2)
