@@ -72,8 +72,10 @@ def size(text: str) -> int:
     """Bytes, maybe with K or M after them, powers of 1024."""
     unit = {"K": 2**10, "M": 2**20}.get(text[-1:].upper(), 1)
     digits = text if unit == 1 else text[:-1]
-    if not (digits.isascii() and digits.isdigit() and 1 <= int(digits) * unit <= MAX_ELEMENTS):
+    if not (digits.isascii() and digits.isdigit() and digits.strip("0")):
         raise OptionError(f"{text!r} is not a number of bytes", cure="such as 150000 or 150K")
+    if len(digits) > 10 or int(digits) * unit > MAX_ELEMENTS:
+        raise OptionError(f"{text!r} is more than 2^31-1 bytes", cure="leave the option out")
     return int(digits) * unit
 
 
@@ -152,10 +154,24 @@ def dims(texts: Sequence[str]) -> dict[str, int]:
     return {name: count(value) for name, value in pairs(texts).items()}
 
 
-#: What can be placed in a section of its own.
-PLACED = ("weights", "code", "workspace")
+#: What can be placed in a section of its own, with an example of one.
+_NEW_SECTIONS = {"weights": ".ext_flash", "code": ".itcm", "workspace": ".bss.dtcm"}
+PLACED = tuple(_NEW_SECTIONS)
 
-_SECTION = re.compile(r"[A-Za-z_.][\w.$]*")
+_SECTION = re.compile(r"[A-Za-z_.][\w.$]*", re.ASCII)
+
+#: Sections that assemblers, linkers and start code know, and take for what they are used to.
+_RESERVED = re.compile(
+    r"\.(text|data|rodata|bss|tdata|tbss|got|plt|comment|symtab|strtab|shstrtab"
+    r"|(init|fini|preinit)(_array(\..*)?)?|ctors(\..*)?|dtors(\..*)?|(debug|note|ARM|eh_frame|gnu|rel).*)"
+)
+
+#: Sections of which compilers know by the first part of the name that they hold something else.
+_OTHER = {
+    "weights": re.compile(r"\.(s?bss|tbss|noinit|text)(\..*)?"),
+    "code": re.compile(r"\.(s?bss|tbss|noinit|rodata)(\..*)?"),
+    "workspace": re.compile(r"\.(text|rodata)\..*"),
+}
 
 
 def sections(texts: Sequence[str]) -> dict[str, str]:
@@ -167,6 +183,11 @@ def sections(texts: Sequence[str]) -> dict[str, str]:
         if not _SECTION.fullmatch(name):
             raise OptionError(
                 f"{name!r} is not the name of a section", cure="for example weights=.ext_flash"
+            )
+        if _RESERVED.fullmatch(name) or _OTHER[what].fullmatch(name):
+            raise OptionError(
+                f"compilers and linkers keep {name!r} for something else",
+                cure=f"give the {what} a section of their own, such as {_NEW_SECTIONS[what]}",
             )
     if len(set(found.values())) != len(found):
         raise OptionError(

@@ -117,6 +117,12 @@ def test_large_weights_are_placed_as_well() -> None:
         (['code=a"b'], "is not the name of a section"),
         (["code=.x", "weights=.x"], "one section cannot hold different things"),
         (["code"], "not of the form name=value"),
+        (["code=.\u00e4"], "is not the name of a section"),
+        (["weights=.text"], "keep '.text' for something else (give the weights a section of"),
+        (["weights=.bss.fast"], "keep '.bss.fast' for something else"),
+        (["code=.noinit"], "keep '.noinit' for something else"),
+        (["code=.init_array"], "keep '.init_array' for something else"),
+        (["workspace=.rodata.x"], "keep '.rodata.x' for something else (give the workspace"),
     ],
 )
 def test_errors(given: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
