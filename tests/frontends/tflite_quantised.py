@@ -20,6 +20,7 @@ from frontends import tflite_integer_windows as windows
 from frontends.tflite_files import by_litert, input_shape
 from frontends.tflite_integers import Case
 from frontends.tflite_nets import NETS, samples
+from frontends.tflite_random import SEEDS, random_case
 
 GOLDEN = Path(__file__).with_suffix(".npz")
 
@@ -34,6 +35,7 @@ def litert_result(case: Case) -> NDArray[Any]:
 def write_golden() -> None:
     """Stores it."""
     found = {name: litert_result(case) for name, case in CASES.items()}
+    found |= {f"random_{seed}": litert_result(random_case(seed)) for seed in SEEDS}
     for name, make in NETS.items():
         data = make()
         results = [by_litert(data, {"x0": x})[0] for x in samples(input_shape(data))]

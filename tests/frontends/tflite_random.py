@@ -10,6 +10,9 @@ import tflite
 
 from frontends.tflite_integers import Case, Value, product, weights
 
+#: Those that the tests try.
+SEEDS = range(120)
+
 _TYPES = ("INT8", "UINT8", "INT16")
 _FUNCTIONS = (
     "RELU", "LEAKY_RELU", "ABS", "EXP", "LOG", "LOGISTIC", "TANH", "QUANTIZE", "SOFTMAX",
