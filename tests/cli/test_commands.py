@@ -103,7 +103,9 @@ def test_doctor_without_any_tool() -> None:
     done = cannery("doctor", PATH="/nonexistent", CC="")
     assert done.returncode == 1
     assert "apt install gcc libc6-dev" in done.stdout
-    assert "apt install qemu-user" in done.stdout
+    picolibc = "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf"
+    for package in ("qemu-user", "qemu-system-misc", picolibc, "cppcheck"):
+        assert f"apt install {package}" in done.stdout
 
 
 def test_doctor_names_the_formats_that_can_be_read() -> None:

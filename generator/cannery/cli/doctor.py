@@ -91,6 +91,7 @@ def checks() -> list[Check]:
         _native(),
         *(_program(name, emulator_package(name)) for name in sorted(emulators)),
         _analyser(),
+        _program("cppcheck", "cppcheck", ", for guarantees --misra"),
         _program("cmake", "cmake", ", or pip install cmake"),
         _program("ninja", "ninja-build", ", or pip install ninja"),
         Check("models that can be read", ", ".join(formats())),

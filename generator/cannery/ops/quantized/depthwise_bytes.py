@@ -21,7 +21,7 @@ from cannery.ops.conv.depthwise import window_columns
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.arithmetic import BYTES
 from cannery.ops.quantized.conv import QuantizedConv
-from cannery.ops.quantized.depthwise import QuantizedDepthwise, pixel_choices
+from cannery.ops.quantized.depthwise import Places, QuantizedDepthwise, pixel_choices
 from cannery.ops.quantized.finish import AnyFinish, make_finish
 from cannery.ops.quantized.geometry import sizes
 from cannery.ops.quantized.groups import FLIP, Way
@@ -86,18 +86,14 @@ class QuantizedDepthwiseBytes(QuantizedDepthwise):
         op, s = job.step.anchor.op, sizes(job.graph, job.step)
         p = typed(Tunables, job.params)
         assert isinstance(op, QuantizedConv)
-        x, y, w = job.inputs[0], job.output, _weights(job.graph, s)
+        x, w = job.inputs[0], _weights(job.graph, s)
         way = Way("dot4", flip=x.dtype is DType.UINT8)
         finish = make_finish(job, op, w, way.starts(w, x.dtype))
         tile = _Tile(job, s, finish, chains_of(w, _largest(job.graph, job.step)), way.flip)
         packed = np.concatenate([w[:, start : start + CHANNELS].ravel() for start in _starts(s)])
         weights = ConstArray(f"{job.symbol}_w", packed, "weights [eight channels][tap][channel]")
-        lines = [
-            "for (int oh = y0; oh < y1; ++oh) {",
-            f"const {x.dtype.c_name} *xr = x + (oh * {s.sh * x.row}"
-            f"{offset(x.at(-s.top, -s.left, 0))});",
-            f"{finish.y} *yr = y + (oh * {y.row}{offset(y.origin)});",
-        ]
+        places = Places(s, x, job.output, finish.y)
+        lines = places.rows()
         for px, count, first in balanced(s.ow, p.px):
             lines.append(f"for (int t = 0; t < {count}; ++t) {{")
             lines.append(f"for (int i = 0; i < {len(_starts(s))}; ++i) {{")
@@ -105,10 +101,8 @@ class QuantizedDepthwiseBytes(QuantizedDepthwise):
             beyond = f"i * {CHANNELS} < {last} ? i * {CHANNELS} : {last}"
             lines += [
                 f"const int oc = {beyond if s.oc % CHANNELS else f'i * {CHANNELS}'};",
-                f"const {x.dtype.c_name} *xp = xr + (t * {px * s.sw * x.col}"
-                f"{offset(first * s.sw * x.col)} + oc);",
                 f"const int8_t *wp = {job.symbol}_w + i * {CHANNELS * s.taps};",
-                f"{finish.y} *yp = yr + (t * {px * y.col}{offset(first * y.col)} + oc);",
+                *places.pixels(px, first),
                 *tile.lines(px),
                 "}",
                 "}",

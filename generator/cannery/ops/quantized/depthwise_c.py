@@ -18,7 +18,7 @@ from cannery.ops.conv.depthwise import window_columns
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.arithmetic import BYTES, by_integers
 from cannery.ops.quantized.conv import QuantizedConv
-from cannery.ops.quantized.depthwise import QuantizedDepthwise, pixel_choices
+from cannery.ops.quantized.depthwise import Places, QuantizedDepthwise, pixel_choices
 from cannery.ops.quantized.finish import AnyFinish, make_finish
 from cannery.ops.quantized.geometry import sizes
 from cannery.ops.quantized.matmul_n import FINISH
@@ -79,13 +79,8 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
         finish = make_finish(job, op, w, np.zeros(s.oc, np.int64))
         padded = padded_channels(w if by_integers(job.isa) else w.astype(np.float32))
         weights = ConstArray(f"{job.symbol}_w", padded.ravel(), "weights [tap][channel], padded")
-        x, y = job.inputs[0], job.output
-        lines = [
-            "for (int oh = y0; oh < y1; ++oh) {",
-            f"const {x.dtype.c_name} *xr = x + (oh * {s.sh * x.row}"
-            f"{offset(x.at(-s.top, -s.left, 0))});",
-            f"{finish.y} *yr = y + (oh * {y.row}{offset(y.origin)});",
-        ]
+        places = Places(s, job.inputs[0], job.output, finish.y)
+        lines = places.rows()
         for px, count, first in balanced(s.ow, p.px):
             lines.append(f"for (int t = 0; t < {count}; ++t) {{")
             for v, times in vector_runs(s.oc, job.isa, p.lanes):
@@ -93,9 +88,7 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
                 lines += [
                     f"for (int i = 0; i < {times}; ++i) {{" if times > 1 else "{",
                     f"const int oc = {channel};",
-                    f"const {x.dtype.c_name} *xp = xr + (t * {px * s.sw * x.col}"
-                    f"{offset(first * s.sw * x.col)} + oc);",
-                    f"{finish.y} *yp = yr + (t * {px * y.col}{offset(first * y.col)} + oc);",
+                    *places.pixels(px, first),
                     *_tile(job, s, finish, v.at_zero, px),
                     "}",
                 ]
