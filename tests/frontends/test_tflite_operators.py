@@ -88,6 +88,7 @@ def test_every_operator_has_a_case() -> None:
         "RELU_0_TO_1",
         "BITWISE_XOR",
         "BROADCAST_ARGS",
+        "DENSIFY",
         "CUSTOM TFLite_Detection_PostProcess",
         "NON_MAX_SUPPRESSION_V4",
         "NON_MAX_SUPPRESSION_V5",

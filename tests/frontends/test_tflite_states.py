@@ -196,6 +196,38 @@ def svdf(rank: int) -> Made:
     return tflite_file(fill), expected
 
 
+def svdf_hybrid(rank: int) -> Made:
+    """Floats, and weights of int8: each row of the input becomes whole numbers up to 127."""
+    filters, memory, random = 3 * rank, 4, np.random.default_rng(rank)
+    features = random.integers(-127, 128, (filters, WIDTH)).astype(np.int8)
+    times = random.integers(-127, 128, (filters, memory)).astype(np.int8)
+    bias, scales = normal(3), [float(np.float32(v)) for v in (0.013, 0.011)]
+
+    def fill(g: File) -> Sequence[int]:
+        x = g.input((N, WIDTH))
+        parts = [
+            g.constant(a, scales=[s], zeros=[0])
+            for a, s in zip((features, times), scales, strict=True)
+        ]
+        state = g.tensor((N, filters * memory), is_variable=True)
+        options = {"Rank": rank, "FusedActivationFunction": 1}
+        y = g.tensor((N, 3))
+        given = [x, *parts, g.constant(bias), state]
+        return [g.add("SVDF", given, y, options="SVDFOptions", **options)]
+
+    def expected(runs: Sequence[Array]) -> list[Array]:
+        state, found = np.zeros((N, filters, memory)), []
+        for given in runs:
+            unit = np.abs(given).max(axis=1, keepdims=True) / 127
+            newest = np.round(given / unit) @ features.T.astype(float) * unit * scales[0]
+            state = np.concatenate([state[..., 1:], newest[..., None]], 2)
+            sums = (state * times).sum(2).reshape(N, 3, rank).sum(2) * scales[1]
+            found.append(np.maximum(sums + bias, 0))
+        return found
+
+    return tflite_file(fill), expected
+
+
 def svdf_of_bytes(rank: int) -> Made:
     """On int8, with a state of int16."""
     filters, memory, random = 3 * rank, 4, np.random.default_rng(rank)
@@ -302,6 +334,7 @@ CASES: dict[str, Made] = {
     "lstm_both": both_directions(merged=True), "lstm_apart": both_directions(merged=False),
     "lstm_peepholes": lstm(peepholes=True), "lstm_steps_first": lstm(time_major=True),
     "rnn": rnn(single=False), "rnn_step": rnn(single=True), "svdf": svdf(1), "svdf_rank": svdf(2),
+    "svdf_hybrid": svdf_hybrid(1), "svdf_hybrid_rank": svdf_hybrid(2),
     "svdf_int8": svdf_of_bytes(1), "svdf_int8_rank": svdf_of_bytes(2),
     "counter": counter(), "window": window(),
 }  # fmt: skip

@@ -31,6 +31,18 @@ class Tensor:
     axis: int = 0
     signature: Sequence[int] = ()
     is_variable: bool = False
+    sparsity: Sparsity | None = None
+
+
+@dataclass
+class Sparsity:
+    """What a sparse tensor says of its axes. A level is a size, or segments and indices."""
+
+    order: Sequence[int]
+    blocked: Sequence[int]
+    levels: Sequence[int | tuple[Sequence[int], Sequence[int]]]
+    #: The class of vectors of places.
+    vector: str = "Int32Vector"
 
 
 @dataclass
@@ -199,10 +211,34 @@ def _tensor(b: Any, tensor: Tensor) -> int:
         })  # fmt: skip
     if tensor.signature:
         fields["ShapeSignature"] = _numbers(b, tensor.signature)
+    if tensor.sparsity:
+        fields["Sparsity"] = _sparsity(b, tensor.sparsity)
     return _table(b, "Tensor", {
         **fields, "Name": b.CreateString(tensor.name), "Shape": _numbers(b, tensor.shape),
         "Type": getattr(tflite.TensorType, tensor.dtype), "Buffer": tensor.buffer,
         "IsVariable": tensor.is_variable, "HasRank": True,
+    })  # fmt: skip
+
+
+def _sparsity(b: Any, sparsity: Sparsity) -> int:
+    dtype = {"Int32Vector": np.int32, "Uint16Vector": np.uint16, "Uint8Vector": np.uint8}
+    kind = getattr(tflite.SparseIndexVector, sparsity.vector)
+    levels = []
+    for level in sparsity.levels:
+        if isinstance(level, int):
+            levels.append(_table(b, "DimensionMetadata", {"Format": 0, "DenseSize": level}))
+            continue
+        segments, indices = (
+            _table(b, sparsity.vector, {"Values": _numbers(b, v, dtype[sparsity.vector])})
+            for v in level
+        )
+        levels.append(_table(b, "DimensionMetadata", {
+            "Format": 1, "ArraySegmentsType": kind, "ArraySegments": segments,
+            "ArrayIndicesType": kind, "ArrayIndices": indices,
+        }))  # fmt: skip
+    return _table(b, "SparsityParameters", {
+        "TraversalOrder": _numbers(b, sparsity.order), "BlockMap": _numbers(b, sparsity.blocked),
+        "DimMetadata": _offsets(b, levels),
     })  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.frontends.metadata import make_metadata
 from cannery.frontends.tflite.custom_options import custom_options
+from cannery.frontends.tflite.sparse import dense, read_sparsity
 from cannery.ir.graph import Array
 from cannery.ir.tensor import MAX_ELEMENTS, MAX_RANK
 
@@ -257,7 +258,7 @@ class _Decoder:
         open_dims = self._integers(table, "ShapeSignature") or shape
         if any(d < 0 for d in shape) or len(open_dims) != len(shape) or len(shape) > MAX_RANK:
             raise ModelError(f"shape {shape} is malformed", where=f"tensor {name!r}", cure=_CURE)
-        if prod(shape) > MAX_ELEMENTS:
+        if prod(max(d, 1) for d in shape) > MAX_ELEMENTS:
             raise ModelError(f"shape {shape} is too large", where=f"tensor {name!r}")
         dims = tuple(None if o < 0 else d for d, o in zip(shape, open_dims, strict=True))
         dtype = self._types.get(table.Type(), f"type {table.Type()}")
@@ -265,7 +266,7 @@ class _Decoder:
         stored = self._buffer(number) if number else np.empty(0, np.uint8)
         data: Callable[[], Array] | None = None
         if table.Sparsity() is not None:
-            data = _refuse_sparse(name)
+            data = self._sparse(name, dtype, shape, stored, table.Sparsity())
         elif len(stored):
             data = self._constant(name, dtype, shape, stored)
         scales = self._scales(table.Quantization(), name)
@@ -292,15 +293,26 @@ class _Decoder:
             where = f"tensor {name!r}"
             if dtype == "INT4":
                 return _halves(stored, shape, where)
-            if dtype not in _STORED:
-                what = f"its elements are {dtype}, which is not supported"
-                raise UnsupportedError(what, where=where)
-            array = np.frombuffer(stored.data, np.dtype(_STORED[dtype]).newbyteorder("<"))
+            array = _elements(stored, dtype, where)
             if array.size != prod(shape):
                 what = f"has {array.size} elements, but its shape is {shape}"
                 raise ModelError(what, where=where, cure=_CURE)
-            wide = np.float32 if dtype == "FLOAT16" else _STORED[dtype]
-            return array.reshape(shape).astype(wide)
+            return array.reshape(shape)
+
+        return lambda: _sound(decode)
+
+    def _sparse(
+        self, name: str, dtype: str, shape: tuple[int, ...], stored: _Bytes, table: Any
+    ) -> Callable[[], Array]:
+        sparsity = read_sparsity(self._package, table, self._count)
+
+        def decode() -> Array:
+            where = f"tensor {name!r}"
+            try:
+                return dense(sparsity, shape, _elements(stored, dtype, where))
+            except ModelError as error:
+                error.where, error.cure = where, _CURE
+                raise
 
         return lambda: _sound(decode)
 
@@ -388,12 +400,13 @@ def _text(value: bytes | None) -> str:
     return (value or b"").decode("utf-8", "replace")
 
 
-def _refuse_sparse(name: str) -> Callable[[], Array]:
-    def refuse() -> Array:
-        cure = "convert the network without sparsity"
-        raise UnsupportedError("it is a sparse tensor", where=f"tensor {name!r}", cure=cure)
-
-    return refuse
+def _elements(stored: _Bytes, dtype: str, where: str) -> Array:
+    """Bytes as numbers in a row; float16 becomes float32."""
+    if dtype not in _STORED:
+        what = f"its elements are {dtype}, which is not supported"
+        raise UnsupportedError(what, where=where)
+    array = np.frombuffer(stored.data, np.dtype(_STORED[dtype]).newbyteorder("<"))
+    return array.astype(np.float32 if dtype == "FLOAT16" else _STORED[dtype])
 
 
 def _halves(stored: _Bytes, shape: tuple[int, ...], where: str) -> Array:

@@ -15,6 +15,9 @@ from cannery.ops.fixed_point.arithmetic import QUANTISED, away
 #: Numbers of the activations that are ranges, by the schema.
 _RANGES = {0: (-np.inf, np.inf), 1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 
+#: Scales between these have a reciprocal in float32, and so has what they give any int16.
+_LEAST, _MOST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max) / 2**16
+
 
 @dataclass(frozen=True)
 class Quantity:
@@ -45,7 +48,7 @@ def _of(tensor: Tensor) -> Quantity | None:
     scale, zero = float(tensor.scales.scales[0]), int(tensor.scales.zeros[0])
     dtype = dtypes[tensor.dtype]
     info = np.iinfo(dtype.value)
-    if not (np.isfinite(scale) and scale > 0.0 and info.min <= zero <= info.max):
+    if not (_LEAST <= scale <= _MOST and info.min <= zero <= info.max):
         raise ModelError(f"a scale of {scale} and a zero point of {zero}", where=where)
     return Quantity(dtype, scale, zero, int(info.min), int(info.max))
 
@@ -64,11 +67,16 @@ def output_range(scope: Scope, *, activation: bool = True) -> Quantity:
     if number not in _RANGES:
         raise UnsupportedError(f"its activation {number} is not supported on integers")
     bounds = [
-        np.clip(found.zero + away(np.float32(b) / np.float32(found.scale)), -(2**31), 2**31)
-        for b in _RANGES[number]
+        np.clip(found.zero + in_units(b, found.scale), -(2**31), 2**31) for b in _RANGES[number]
     ]
     low, high = max(int(bounds[0]), found.minimum), min(int(bounds[1]), found.maximum)
     return Quantity(found.dtype, found.scale, found.zero, low, max(low, high))
+
+
+def in_units(bound: float, scale: float) -> float:
+    """A bound in whole units of a scale; it may be infinite."""
+    with np.errstate(over="ignore"):
+        return float(away(np.float32(bound) / np.float32(scale)))
 
 
 def require_bytes(scope: Scope, *indices: int) -> None:

@@ -8,7 +8,7 @@ _COMPLEX = "it computes complex numbers"
 _HASHES = "hash tables, hashes and texts are no numbers"
 _RANDOM = "it draws random numbers"
 _SIZES = "the size of its result depends on what it finds"
-_SPARSE = "sparse tensors are not read"
+_SPARSE = "it reads sparse lists of rows"
 _STABLEHLO = "the StableHLO dialect is not read"
 _NOT_YET = "nothing reads it so far"
 
@@ -20,7 +20,7 @@ _BY_REASON: Mapping[str, str] = {
     """,
     _RANDOM: "MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM",
     _SIZES: "UNIQUE WHERE",
-    _SPARSE: "DENSIFY EMBEDDING_LOOKUP_SPARSE",
+    _SPARSE: "EMBEDDING_LOOKUP_SPARSE",
     "converters write UNIDIRECTIONAL_SEQUENCE_LSTM in its place": "LSTM",
     "it is a number of the schema, not an operator": """
         CUSTOM DELEGATE PLACEHOLDER_FOR_GREATER_OP_CODES

@@ -35,11 +35,13 @@ def centred(scope: Scope, index: int) -> str:
 
 
 def ratio(*factors: float, over: float) -> float:
-    """A quotient as kernels compute it that multiply and divide floats."""
+    """A quotient as kernels compute it that multiply and divide floats; ModelError if infinite."""
     found = np.float32(1)
-    for factor in factors:
-        found = found * np.float32(factor)
-    return float(found / np.float32(over))
+    with np.errstate(over="ignore"):
+        for factor in factors:
+            found = found * np.float32(factor)
+        quotient = float(found / np.float32(over))
+    return float(_checked(quotient, np.inf)[0])
 
 
 def rescaled(scope: Scope, sums: str, factors: Any, y: Quantity, label: str = "") -> str:

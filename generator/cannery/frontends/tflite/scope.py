@@ -146,9 +146,13 @@ class Scope:
     @property
     def output(self) -> Tensor:
         """What the file says of the first output; ModelError if there is none."""
-        if not self.outputs:
-            raise ModelError("it has no outputs")
-        return self.outputs[0]
+        return self.output_at(0)
+
+    def output_at(self, index: int) -> Tensor:
+        """What the file says of an output; ModelError if it is not there."""
+        if index >= len(self.outputs):
+            raise ModelError("it has no outputs" if not index else f"it has no output {index}")
+        return self.outputs[index]
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The shape of a value."""

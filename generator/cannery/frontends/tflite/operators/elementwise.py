@@ -66,7 +66,7 @@ def not_equal(scope: Scope) -> str:
 @operator("ADD_N")
 def add_n(scope: Scope) -> str:
     """The sum of all inputs."""
-    return reduce(lambda a, b: scope.node(ops.Add(), [a, b]), scope.inputs())
+    return reduce(lambda a, b: scope.node(ops.Add(), [a, b]), scope.inputs()[1:], scope.input(0))
 
 
 @operator("RSQRT")

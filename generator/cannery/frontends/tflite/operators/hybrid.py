@@ -18,11 +18,23 @@ from cannery.ops.fixed_point.dynamic import DynamicUnit, DynamicWhole
 def hybrid(
     scope: Scope, op: Op, x: str, weight: Array, rows: int, axis: int, *, symmetric: bool
 ) -> str:
-    """The product of x, in `rows` with units of their own, and weights of int8.
+    """`hybrid_product`, plus a bias that is input 2, then an activation."""
+    scope.ignore("QuantizedBiasType")
+    if scope.output.is_quantised:
+        raise UnsupportedError("its result is quantised, but its input is not")
+    y = hybrid_product(scope, op, x, weight, rows, axis, symmetric=symmetric)
+    if scope.has(2):
+        y = scope.node(Add(), [y, scope.input(2)], "biased")
+    return scope.fused(y)
+
+
+def hybrid_product(
+    scope: Scope, op: Op, x: str, weight: Array, rows: int, axis: int, *, symmetric: bool
+) -> str:
+    """The product of x, in `rows` with units of their own, and weights of int8, which are input 1.
 
     `weight` is in the order of `op`, its last axis the output channels, `axis` theirs in the file.
     """
-    scope.ignore("QuantizedBiasType")
     tensor, shape = scope.tensor(1), scope.shape(x)
     found = tensor.scales
     if tensor.dtype not in ("INT8", "INT4") or found is None or found.zeros.any():
@@ -31,8 +43,6 @@ def hybrid(
         raise ModelError("a scale of its weights is not a number")
     if not found.single and (found.axis != axis or found.scales.size != tensor.shape[axis]):
         raise UnsupportedError(f"{found.scales.size} scales along axis {found.axis}")
-    if scope.output.is_quantised:
-        raise UnsupportedError("its result is quantised, but its input is not")
     if not rows or not prod(shape):
         raise ModelError("its input is empty")
     flat = scope.reshaped(x, (rows, prod(shape) // rows), "rows")
@@ -42,10 +52,7 @@ def hybrid(
     y = scope.node(op, [*inputs, scope.constant("weight", weight.astype(np.float32))], "sums")
     y = scope.node(Mul(), [y, scope.constant("scales", found.scales)], "scaled")
     units = scope.reshaped(unit, _column(rows, scope.shape(y)), "units")
-    y = scope.node(Mul(), [y, units], "product")
-    if scope.has(2):
-        y = scope.node(Add(), [y, scope.input(2)], "biased")
-    return scope.fused(y)
+    return scope.node(Mul(), [y, units], "product")
 
 
 def _column(rows: int, shape: Sequence[int]) -> tuple[int, ...]:

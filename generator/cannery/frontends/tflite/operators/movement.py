@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.tflite.scope import Scope, operator
+from cannery.frontends.tflite.scope import Scope, operator, quantised
 from cannery.ir.tensor import MAX_RANK, DType
 from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Expand, Identity, Pad, Slice, Transpose
@@ -329,6 +329,17 @@ def zeros_like(scope: Scope) -> str:
     return scope.node(Expand(scope.shape(x)), [zero])
 
 
+@operator("DENSIFY")
+@quantised("DENSIFY")
+def densify(scope: Scope) -> str:
+    """The input, which is a constant: sparse ones are whole as soon as they are read."""
+    read, written = scope.tensor(0).scales, scope.output.scales
+    if read is not None and not read.same(written):
+        raise UnsupportedError("its input and its output have different scales")
+    scope.known(0, "its input")
+    return scope.input(0)
+
+
 @operator("SHAPE", moves=True)
 def shape_(scope: Scope) -> str:
     """The shape of the input, which is known."""
@@ -393,10 +404,10 @@ def space_to_batch(scope: Scope) -> str:
     x = scope.input(0)
     block = scope.known_integers(1, "its block")
     pairs = _pairs(scope, 2, len(block), "pads")
-    n, *rest = scope.shape(x)
     k = len(block)
-    if len(rest) < k or min(block, default=1) < 1:
+    if scope.rank(x) < k + 1 or min(block, default=1) < 1:
         raise ModelError(f"blocks of {block} in the shape {scope.shape(x)}")
+    n, *rest = scope.shape(x)
     if any(map(any, pairs)):
         none = ((0, 0),) * (len(rest) - k)
         known = scope.tensor(0).scales
@@ -430,10 +441,10 @@ def batch_to_space(scope: Scope) -> str:
     x = scope.input(0)
     block = scope.known_integers(1, "its block")
     crops = _pairs(scope, 2, len(block), "crops")
-    n, *rest = scope.shape(x)
     k = len(block)
-    if len(rest) < k or min(block, default=1) < 1 or n % prod(block):
+    if scope.rank(x) < k + 1 or min(block, default=1) < 1 or scope.shape(x)[0] % prod(block):
         raise ModelError(f"blocks of {block} in the shape {scope.shape(x)}")
+    n, *rest = scope.shape(x)
     raised = scope.reshaped(x, (*block, n // prod(block), *rest), "blocks")
     inner = range(2 * k + 1, k + 1 + len(rest))
     pairs = [v for a in range(k) for v in (k + 1 + a, a)]

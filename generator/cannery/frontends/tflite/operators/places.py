@@ -74,7 +74,7 @@ def extreme(scope: Scope) -> str:
 def as_stored(scope: Scope, value: str, index: int) -> str:
     """Places as the integers that the file declares for an output."""
     types = {"INT32": DType.INT32, "INT64": DType.INT64}
-    to = types.get(scope.outputs[index].dtype)
+    to = types.get(scope.output_at(index).dtype)
     if to is None or to is scope.dtype(value):
         return value
     return scope.node(Cast(to), [value], "places")

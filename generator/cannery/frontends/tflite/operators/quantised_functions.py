@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.tflite.quantities import (
     Quantity,
+    in_units,
     output_range,
     quantity,
     require_bytes,
@@ -111,8 +112,8 @@ def relu(scope: Scope) -> str:
 
     def function(known: Quantity, y: Quantity) -> NDArray[np.float64]:
         found = by_factor(_numbers(known), make_factor(ratio(known.scale, over=y.scale)))
-        bounds = [away(np.float32(b) / np.float32(y.scale)) for b in (low, high)]
-        return np.clip(found.astype(np.float64), *bounds)
+        least, most = (in_units(b, y.scale) for b in (low, high))
+        return np.clip(found.astype(np.float64), least, most)
 
     return _by_table(scope, function)
 

@@ -60,7 +60,8 @@ def mean(scope: Scope) -> str:
     """The sum, times a factor; that of a mean has the number of elements in it."""
     x, known = scope.input(0), quantity(scope, 0)
     y, axes = output_range(scope, activation=False), reduced_axes(scope, x)
-    assert known is not None
+    if known is None:
+        raise UnsupportedError("its result is quantised, but its input is not")
     require_types(scope, known, y)
     count = int(np.prod([scope.shape(x)[a] for a in axes], dtype=np.int64))
     if not 0 < count < 2 ** (30 - 8 * known.dtype.bytes + 1):

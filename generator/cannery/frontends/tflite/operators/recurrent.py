@@ -152,9 +152,9 @@ def rnn(scope: Scope) -> str:
     single = scope.kind == "RNN"
     major = False if single else scope.flag("TimeMajor")
     x = scope.input(0)
-    x = scope.reshaped(x, (scope.shape(x)[0], 1, *scope.shape(x)[1:]), "step") if single else x
-    if scope.rank(x) != 3:
+    if scope.rank(x) != (2 if single else 3):
         raise ModelError(f"its input has the shape {scope.shape(x)}")
+    x = scope.reshaped(x, (scope.shape(x)[0], 1, *scope.shape(x)[1:]), "step") if single else x
     x = scope.node(Transpose((1, 0, 2)), [x], "samples_first") if major else x
     w = scope.node(Transpose((1, 0)), [scope.input(1)], "w")
     r = np.asarray(scope.known(2, "its weights"))

@@ -30,8 +30,9 @@ def new_sizes(scope: Scope) -> tuple[int, int]:
     sizes = scope.known_integers(1, "its size")
     if len(sizes) != 2 or not all(1 <= s <= 2**16 for s in sizes):
         raise ModelError(f"its size {sizes}")
-    if scope.rank(scope.input(0)) != 4:
-        raise ModelError(f"its input has the shape {scope.shape(scope.input(0))}")
+    shape = scope.shape(scope.input(0))
+    if len(shape) != 4 or 0 in shape:
+        raise ModelError(f"its input has the shape {shape}")
     return sizes[0], sizes[1]
 
 
