@@ -10,6 +10,10 @@ _STREAMS = "tests/frontends/test_streaming_windows.py"
 _STORED = "tests/frontends/test_streaming_integers.py"
 
 _stepper = rows(f"{_F}/streaming/stepper.py", _STREAMS)
+_calls = rows(f"{_F}/streaming/calls.py", _STREAMS)
+_PADS = "tests/frontends/test_streaming_pads.py"
+_lead = rows(f"{_F}/streaming/lead.py", _PADS)
+_known = rows(f"{_F}/streaming/stepper.py", _PADS)
 _lengths = rows(f"{_F}/lengths.py", _STREAMS)
 _past = rows(f"{_F}/streaming/past.py", _STREAMS)
 _EDGES = "tests/frontends/test_streaming_edges.py"
@@ -51,18 +55,18 @@ _sequences = rows(f"{_C}/execution/sequences.py", "tests/execution/test_sequence
 CHANGES: tuple[Change, ...] = (
     _stream(
         "outputs come a step earlier than their inputs",
-        "return max(0, -((self.stride + self.before - self.span - source) // self.stride))",
-        "return max(0, -((self.stride + self.before - self.span - source + 1) // self.stride))",
+        "return -((self.stride + self.before - self.span - source) // self.stride)",
+        "return -((self.stride + self.before - self.span - source + 1) // self.stride)",
     ),
     _stream(
         "windows look back without their padding",
-        "return self.delay(source) * self.stride + self.before - source",
-        "return self.delay(source) * self.stride + max(self.before - source, 0)",
+        "return delay * self.stride + self.before - source",
+        "return delay * self.stride + max(self.before - source, 0)",
     ),
     _past(
         "the past begins without the model's padding",
-        "before = np.array([stream.lead[t] if t >= 0 else fill for t in times], dtype.numpy)",
-        "before = np.array([fill for t in times], dtype.numpy)",
+        "initial = after(np.concatenate(both, axis), axis, -stream.delay)",
+        "initial = initial + dtype.numpy.type(0)",
     ),
     _past(
         "what is before the first element is used",
@@ -104,7 +108,7 @@ CHANGES: tuple[Change, ...] = (
         "nearest, most, failed = error, done, times",
         "nearest, most = error, done",
     ),
-    _stepper(
+    _calls(
         "the size that is named makes whole elements of one layer",
         'error.cure = f"give multiples of {_whole_steps(graph, times)}, or one size"',
         'error.cure = "give multiples of 2, or one size"',
@@ -141,12 +145,12 @@ CHANGES: tuple[Change, ...] = (
     ),
     _integers(
         "zero is the integer 0 in the past of bytes",
-        "return tuple(map(float, found)) if exact.all() else None",
-        "return (0.0,) * len(found)",
+        "return np.asarray(found) if exact.all() else None",
+        "return np.zeros_like(found)",
     ),
     _integers(
         "padding of integers is that of floats",
-        "integers = replace(stream, lead=tuple(lead))",
+        "integers = replace(stream, lead=stored.lead)",
         "integers = stream",
     ),
     _integers(
@@ -191,8 +195,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _windows(
         "means at the start count padding",
-        "if isinstance(op, MaxPool) or op.count_include_pad or op.pads[k][0] == 0:",
-        "if isinstance(op, MaxPool) or op.count_include_pad or op.pads[k][0] >= 0:",
+        "alike = isinstance(op, MaxPool) or op.count_include_pad or op.pads[k][0] == 0",
+        "alike = isinstance(op, MaxPool) or op.count_include_pad or op.pads[k][0] >= 0",
     ),
     _windows(
         "transposed convolutions forget their past",
@@ -201,8 +205,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _windows(
         "running sums begin anew in each call",
-        "last = b.cut(node.output, source.time, source.count - 1, source.count)",
-        "last = b.cut(own, source.time, source.count - 1, source.count)",
+        "last = b.cut(node.output, axis, source.count - 1, source.count)",
+        "last = b.cut(own, axis, source.count - 1, source.count)",
     ),
     _stepper(
         "branches with different delays are not aligned",
@@ -216,8 +220,40 @@ CHANGES: tuple[Change, ...] = (
     ),
     _stepper(
         "padding is not carried through activations",
-        "(found,) = op.reference(np.asarray(lead, np.float64))",
-        "(found,) = (np.asarray(lead, np.float64),)",
+        "lead = None if source.lead is None else self._of_padding(node, streams, -source.delay)",
+        "lead = source.lead",
+    ),
+    _calls(
+        "padding serves the first window after it alone",
+        "for folds in (False, True):",
+        "for folds in (False,):",
+        _PADS,
+    ),
+    _lead(
+        "what kernels may round otherwise is known",
+        "_UNSURE = 1e-3",
+        "_UNSURE = -1.0",
+    ),
+    _known(
+        "recurrent layers begin with zeros after padding",
+        "starts = dict(enumerate(ends))",
+        "pass",
+    ),
+    _known(
+        "recurrent layers begin with the call whose padding it is",
+        "if isinstance(node.op, Recurrent) and late > 0:",
+        "if isinstance(node.op, Recurrent):",
+    ),
+    _known(
+        "constants of steps are those of the first one in padding",
+        "first(self.graph.constants[node.inputs[k]], axis, count)",
+        "first(self.graph.constants[node.inputs[k]], axis, 1)",
+    ),
+    _windows(
+        "running sums begin with zero after padding",
+        "so_far = after(lead, axis, lead.shape[axis] - 1)",
+        "pass",
+        _PADS,
     ),
     _streaming(
         "states begin with zeros",

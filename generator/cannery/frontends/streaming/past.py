@@ -10,6 +10,7 @@ from math import gcd, prod
 import numpy as np
 
 from cannery.errors import OptionError, UnsupportedError
+from cannery.frontends.streaming.lead import Make, after, first, padding
 from cannery.frontends.streaming.stream import Stream, Window
 from cannery.ir.graph import Array, Graph, Node, State, free_name
 from cannery.ir.registry import Op
@@ -37,11 +38,14 @@ class RateError(OptionError):
 
 @dataclass(frozen=True)
 class _Stored:
-    """Integers of which `node` makes floats, and what some floats are among them."""
+    """Integers of which `node` makes floats, and what some floats are among them: what lies before
+    the first element, and the elements that are known before the first call.
+    """
 
     value: str
     node: Node
-    numbers: Sequence[float]
+    fill: float
+    lead: Array | None
 
 
 @dataclass
@@ -52,7 +56,8 @@ class Builder:
     how far readers look back, as a run before this one has found, which leaves it in `asked`: all
     readers of a value share one past, in calls of any size. `periods` has the outputs that change
     once in so many calls, `settled` the states that hold what was computed in the steps before,
-    this many.
+    this many. `folds`: what windows make of padding is known before the first call, so that a pad
+    serves all windows after it; else each value has its first elements in the first calls.
     """
 
     graph: Graph
@@ -60,6 +65,7 @@ class Builder:
     reaches: dict[Key, int]
     blocks: Sequence[int]
     steps: int
+    folds: bool = False
     asked: dict[Key, int] = field(default_factory=dict)
     types: dict[str, TensorType] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
@@ -160,11 +166,10 @@ class Builder:
         A negative reach leaves out as many of the call's own.
         """
         assert stream.time is not None
-        stored = self._stored(value, (fill, *stream.lead))
-        if stored and max(self.reaches.get((stored.value, stored.numbers[0]), 0), reach) > 0:
-            first, *lead = stored.numbers
-            integers = replace(stream, lead=tuple(lead))
-            found = self.past(stored.value, integers, reach, first)
+        stored = self._stored(value, fill, stream.lead)
+        if stored and max(self.reaches.get((stored.value, stored.fill), 0), reach) > 0:
+            integers = replace(stream, lead=stored.lead)
+            found = self.past(stored.value, integers, reach, stored.fill)
             return self._floats(stored, found, value)
         key = (value, fill)
         most = max(self.reaches.get(key, 0), reach)
@@ -179,10 +184,13 @@ class Builder:
         return self.cut(found, stream.time, end - stream.count - reach, end)
 
     def windowed(
-        self, value: str, source: Stream, window: Window, fill: float
+        self, value: str, source: Stream, window: Window, fill: float, make: Make | None = None
     ) -> tuple[str, Stream]:
-        """The elements that the windows of a call read, and the stream of their results."""
-        if source.copies and (window.before > 0 or window.span <= source.copies):
+        """The elements that the windows of a call read, and the stream of their results.
+
+        `make` computes results from such elements; None: it takes more than these.
+        """
+        if source.copies and not self._keeps_copies(source, window):
             value, source = self.begun(value, source)
         value, source = self.lifted(
             value, source, window.stride // gcd(window.stride, source.count)
@@ -190,14 +198,37 @@ class Builder:
         count = source.count // window.stride
         if window.before > 0:
             value = self.masked(value, source, fill)
-        reach = window.reach(source.delay)
+        late, copies = window.delay(source.delay), max(0, source.copies - window.span + 1)
+        lead = None
+        if late < 0 and not copies:
+            lead = self._made_of_padding(value, source, window, fill, make)
+            late = late if lead is not None else 0
+        reach = window.reach(source.delay, late)
         found = self.past(value, source, reach, fill)
         assert source.time is not None
         found = self.cut(found, source.time, 0, min(window.length(count), reach + source.count))
-        late = window.delay(source.delay)
-        return found, replace(source, count=count, delay=late, lead=(), copies=0)
+        return found, replace(source, count=count, delay=late, lead=lead, copies=copies)
 
-    def _stored(self, value: str, numbers: Sequence[float]) -> _Stored | None:
+    def _keeps_copies(self, source: Stream, window: Window) -> bool:
+        """Whether windows of copies alone are none, or give copies of the first other one."""
+        if window.before > 0:
+            return False
+        return window.span > source.copies or (self.folds and window.stride == 1)
+
+    def _made_of_padding(
+        self, value: str, source: Stream, window: Window, fill: float, make: Make | None
+    ) -> Array | None:
+        """The results of windows that read nothing which comes with a call."""
+        if make is None or not self.folds or source.copies:
+            return None
+        axis = source.time
+        assert axis is not None
+        read = padding(self.types[value], axis, max(0, window.before), fill)
+        if source.lead is not None:
+            read = np.concatenate([read, after(source.lead, axis, max(0, -window.before))], axis)
+        return make(first(read, axis, window.length(-window.delay(source.delay))))
+
+    def _stored(self, value: str, fill: float | None, lead: Array | None = None) -> _Stored | None:
         """The integers that a value is made of, if these numbers are such, too: then its past is of
         bytes.
         """
@@ -205,17 +236,21 @@ class Builder:
         while node is not None and isinstance(node.op, _MOVES):
             moves.append(node)
             node = self._producers.get(node.inputs[0])
-        found = _as_integers(numbers, *self._scale(node)) if node else None
-        if node is None or found is None:
+        if node is None:
+            return None
+        before = _as_integers([] if fill is None else [fill], *self._scale(node))
+        own = _as_integers([] if lead is None else lead, *self._scale(node))
+        if before is None or own is None:
             return None
         integers = node.inputs[0]
         for move in reversed(moves):
             integers = self._moved(move, integers)
-        return _Stored(integers, node, found)
+        number = 0.0 if fill is None else float(before.item())
+        return _Stored(integers, node, number, None if lead is None else own)
 
     def _unchanged(self, node: Node) -> Node:
         """What makes integers of floats; as it is, unless these are made of the same integers."""
-        stored = self._stored(node.inputs[0], ())
+        stored = self._stored(node.inputs[0], None)
         if stored is None:
             return node
         same = all(
@@ -259,11 +294,10 @@ class Builder:
         assert axis is not None
         shape, dtype = self.types[value].shape, self.types[value].dtype
         shape = (*shape[:axis], reach, *shape[axis + 1 :])
-        times = range(-stream.delay - reach, -stream.delay)
-        before = np.array([stream.lead[t] if t >= 0 else fill for t in times], dtype.numpy)
-        ones = [1] * len(shape)
-        ones[axis] = reach
-        initial = np.broadcast_to(before.reshape(ones), shape)
+        initial = np.full(shape, fill, dtype.numpy)
+        if stream.lead is not None:
+            both = [initial, stream.lead.astype(dtype.numpy)]
+            initial = after(np.concatenate(both, axis), axis, -stream.delay)
         past, following = self.state(f"{value}/past", shape, initial, dtype, stream.every)
         self.settled[past] = -(-reach // stream.count) * self.block * stream.every
         window = self.op(Concat(axis), f"{value}/window", past, value)
@@ -342,15 +376,18 @@ class Builder:
             raise UnsupportedError("it joins values of different steps")
         found = self.past(value, stream, reach, 0.0)
         found = self.cut(found, stream.time, 0, stream.count)
-        return found, replace(stream, delay=delay, lead=(), copies=0)
+        lead = None
+        if stream.lead is not None and delay < 0:
+            lead = first(stream.lead, stream.time, -delay)
+        return found, replace(stream, delay=delay, lead=lead, copies=0)
 
     def masked(self, value: str, stream: Stream, fill: float) -> str:
         """The value with `fill` for elements before the first one, which do not exist."""
         if stream.delay <= 0:
             return value
-        stored = self._stored(value, (fill,))
+        stored = self._stored(value, fill)
         if stored:
-            masked = self.masked(stored.value, stream, *stored.numbers)
+            masked = self.masked(stored.value, stream, stored.fill)
             return self._floats(stored, masked, value)
         assert stream.time is not None
         rank = self.types[value].rank
@@ -432,8 +469,8 @@ class Builder:
 
 
 def _as_integers(
-    numbers: Sequence[float], scale: Array | None, zero: Array | None
-) -> tuple[float, ...] | None:
+    numbers: Array | Sequence[float], scale: Array | None, zero: Array | None
+) -> Array | None:
     """The integers that floats are made of by one scale; None unless all of them are. -inf, of
     which only maxima are made, is the least one.
     """
@@ -444,4 +481,4 @@ def _as_integers(
     with np.errstate(all="ignore"):  # a scale may be 0
         found = quantised(wanted / unit, zero)
     exact = (DequantizeLinear().value(found, unit, zero) == wanted) | (wanted == -np.inf)
-    return tuple(map(float, found)) if exact.all() else None
+    return np.asarray(found) if exact.all() else None

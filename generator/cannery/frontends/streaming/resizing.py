@@ -140,7 +140,7 @@ def _between(b: Builder, node: Node, value: str, source: Stream, reach: _Reach) 
     wide = b.op(_sized(op, k, length, times), f"{node.name}/wide", found)
     first = reach.back * times
     b.cut_for(node, wide, axis, first, first + count * times)
-    return replace(source, count=count * times, delay=late * times, lead=())
+    return replace(source, count=count * times, delay=late * times, lead=None)
 
 
 def interpolate(b: Builder, node: Node, source: Stream) -> Stream | None:
@@ -154,8 +154,7 @@ def interpolate(b: Builder, node: Node, source: Stream) -> Stream | None:
     same = _alike(b, node, op.axis)
     value, source = b.begun(node.inputs[0], source)
     copies = max(0, -int(same.offsets.min()))
-    lead = (0.0,) * max(0, copies - source.delay)
-    padded = replace(source, delay=source.delay - copies, copies=copies, lead=lead)
+    padded = replace(source, delay=source.delay - copies, copies=copies)
     window = Window(copies + max(0, int(same.offsets.max())) + 1, same.by)
     read, result = b.windowed(value, padded, window, 0.0)
     first = same.by * np.arange(result.count)[:, None, None] + copies

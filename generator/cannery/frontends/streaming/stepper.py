@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil, lcm
@@ -10,18 +10,16 @@ from math import ceil, lcm
 import numpy as np
 
 from cannery.errors import CanneryError, OptionError, UnsupportedError
-from cannery.frontends.lengths import AheadError, StuckError, first_that_works, guesses
+from cannery.frontends.lengths import AheadError, StuckError
 from cannery.frontends.streaming.attention import Attention, attend, attentions, of_steps
-from cannery.frontends.streaming.axes import axes_of, known_times
 from cannery.frontends.streaming.counting import by_step
-from cannery.frontends.streaming.past import Builder, Key, RateError
-from cannery.frontends.streaming.spelled import spell_out_attention
+from cannery.frontends.streaming.lead import first, is_sure, results
+from cannery.frontends.streaming.past import Builder, Key
 from cannery.frontends.streaming.stream import Stream
 from cannery.frontends.streaming.windows import along_time
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
-from cannery.ir.graph import Array, Calls, Graph, Node, State
+from cannery.ir.graph import Array, Calls, Graph, Node
 from cannery.ir.registry import Elementwise
-from cannery.ir.tensor import TensorType
 from cannery.ops.logic.compare import Where
 from cannery.ops.movement.op import Identity, Reshape, Transpose
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
@@ -33,89 +31,13 @@ from cannery.ops.softmax.op import LogSoftmax, Softmax
 AUTO = "auto"
 
 
-def to_streaming(
-    graph: Graph, block: int = 1, latency: int | str = 0, blocks: Sequence[int] = (),
-    time_axis: Mapping[str, int | str] = {},
-) -> Graph:  # fmt: skip
-    """The network for the next `block` steps, which reads and returns what it needs of the past.
-
-    Networks for the other `blocks` of a library have the same state: the steps may come in calls of
-    any of them.
-
-    Inputs have `block` steps along their axis of time. What follows from a whole sequence, as the
-    last output of a recurrent layer, becomes what it would be if the sequence ended there; means
-    over all steps, and what mixes steps with features, are those of the last steps, as many as the
-    sequence has. Outputs are `latency` steps late, see `Calls`. `time_axis` are the axes of inputs
-    that are time, in the model's order, or NO_TIME; those of others are found.
-
-    Raises UnsupportedError for what cannot be computed step by step, with the layer's name, and
-    OptionError where `block`, `latency` or `time_axis` do not fit.
-    """
-    blocks = (block, *(size for size in blocks if size != block))
-    graph = spell_out_attention(graph)
-    known = guesses(graph, axes_of(graph), known_times(graph, time_axis))
-    _, found = first_that_works(
-        graph, known, lambda times: _run(graph, times, blocks, latency),
-        "without --streaming it runs on whole sequences; --state names inputs and outputs that are "
-        "its state, --time-axis the axis of an input that is time", rank=lambda found: found[0],
-    )  # fmt: skip
-    return found
-
-
-def _run(
-    graph: Graph, times: dict[str, Time], blocks: Sequence[int], latency: int | str
-) -> tuple[int, Graph]:
-    """Twice: first to see how far readers of one value look back, in calls of any block.
-
-    Before the network, how unlikely these times are: 0 if outputs have steps and none is late.
-    """
-    if not any(isinstance(node.op, Recurrent) for node in graph.nodes) and not any(
-        time is not None for time in times.values()
-    ):
-        raise UnsupportedError("no axis of its inputs is time", where="--streaming")
-    reaches: dict[Key, int] = {}
-    for block in blocks:
-        first = _Stepper(graph, times, block, {}, blocks)
-        try:
-            first.run(latency)
-        except RateError as error:
-            error.cure = f"give multiples of {_whole_steps(graph, times)}, or one size"
-            raise
-        reaches = {key: max(reaches.get(key, 0), first.builder.asked.get(key, 0))
-                   for key in {**reaches, **first.builder.asked}}  # fmt: skip
-    steppers = [_Stepper(graph, times, n, reaches, blocks) for n in blocks]
-    found, *others = (stepper.run(latency) for stepper in steppers)
-    if any(_state_types(other) != _state_types(found) for other in others):
-        raise OptionError(
-            "calls of these sizes need different states", where="--block", cure="give one size"
-        )
-    if not found.states:
-        raise UnsupportedError(
-            "none of its layers looks back: there is no state", where="--streaming",
-            cure="leave it out; --dim gives the steps of a call",
-        )  # fmt: skip
-    flows = [steppers[0].streams.get(v) for v in graph.outputs]
-    steps = any(stream and not stream.final for stream in flows)
-    late = found.calls is not None and found.calls.latency > 0
-    return 2 * (not steps) + late, found
-
-
-def _whole_steps(graph: Graph, times: dict[str, Time]) -> int:
-    """How many steps make whole elements of all values."""
-    alone = _Stepper(graph, times, 1, {}, (1,))
-    alone.run(AUTO)
-    return lcm(*(stream.every for stream in alone.streams.values()))
-
-
-def _state_types(graph: Graph) -> list[tuple[State, TensorType]]:
-    return [(state, graph.types[state.input]) for state in graph.states]
-
-
 @dataclass
-class _Stepper:
+class Stepper:
     """Rewrites the nodes in order; `streams` grows with the values.
 
     `blocks` are the steps of calls that have the same state, its own `block` among them.
+
+    `folds` is that of the `Builder`.
 
     `ahead` is the first layer whose output is late, by how many steps of the input. `attending` has
     the scores and shares of attentions among steps, which are no values of the network for a call;
@@ -127,6 +49,7 @@ class _Stepper:
     block: int
     reaches: dict[Key, int]
     blocks: Sequence[int]
+    folds: bool = False
     streams: dict[str, Stream] = field(default_factory=dict)
     ahead: tuple[str, Fraction] | None = None
     builder: Builder = field(init=False)
@@ -137,7 +60,7 @@ class _Stepper:
     def __post_init__(self) -> None:
         axes = [(v, time) for v, time in self.times.items() if time is not None]
         steps = max((self.graph.types[v].shape[time] for v, time in axes), default=1)
-        self.builder = Builder(self.graph, self.block, self.reaches, self.blocks, steps)
+        self.builder = Builder(self.graph, self.block, self.reaches, self.blocks, steps, self.folds)
         self.attentions = {a.product.output: a for a in attentions(self.graph)}
 
     def run(self, latency: int | str) -> Graph:
@@ -235,7 +158,7 @@ class _Stepper:
                 length = self.graph.types[inputs[k]].shape[stream.time]
                 inputs[k] = self.builder.last(inputs[k], stream, length, late)
                 times[k] = stream.time
-                found[k] = replace(stream, time=FINAL, delay=late, lead=())
+                found[k] = replace(stream, time=FINAL, delay=late, lead=None)
         self._keep_steps(node, times)
         return replace(node, inputs=tuple(inputs)), found
 
@@ -256,21 +179,30 @@ class _Stepper:
         stream: Stream | None,
     ) -> tuple[tuple[str, ...], Sequence[Stream | None]]:  # fmt: skip
         """Inputs and streams where constants for each step are computed from its number."""
-        kinds = (Elementwise, Pointwise)
-        if not stream or stream.time is None or stream.final or not isinstance(node.op, kinds):
+        if not stream or stream.time is None or stream.final:
             return tuple(inputs), streams
-        ranks = [self.graph.types[v].rank for v in node.inputs]
-        first, source = next((k, s) for k, s in enumerate(streams) if s and not s.final)
-        assert source.time is not None
-        time = source.time - ranks[first]  # from the end
-        steps = self.graph.types[node.inputs[first]].shape[time]
         found, times = list(inputs), list(streams)
+        for k, axis in self._constants_by_step(node, streams):
+            value = node.inputs[k]
+            found[k] = by_step(self.builder, value, self.graph.constants[value], axis, stream)
+            times[k] = replace(stream, time=axis, lead=None)
+        return tuple(found), times
+
+    def _constants_by_step(
+        self, node: Node, streams: Sequence[Stream | None]
+    ) -> Iterator[tuple[int, int]]:
+        """Which inputs are constants with an element for each step, along which axis."""
+        if not isinstance(node.op, Elementwise | Pointwise):
+            return
+        ranks = [self.graph.types[v].rank for v in node.inputs]
+        place, source = next((k, s) for k, s in enumerate(streams) if s and not s.final)
+        assert source.time is not None
+        time = source.time - ranks[place]  # from the end
+        steps = self.graph.types[node.inputs[place]].shape[time]
         for k, value in enumerate(node.inputs):
             array, axis = self.graph.constants.get(value), ranks[k] + time
             if array is not None and axis >= 0 and array.shape[axis] == steps > 1:
-                found[k] = by_step(self.builder, value, array, axis, stream)
-                times[k] = replace(stream, time=axis, lead=())
-        return tuple(found), times
+                yield k, axis
 
     def _attends(self, node: Node) -> bool:
         """Whether a node is part of an attention among steps, which its last node computes."""
@@ -301,38 +233,71 @@ class _Stepper:
         """Steps of the input from one element to the next."""
         return Fraction(self.block * stream.every, stream.count)
 
-    def _use(self, node: Node, streams: Sequence[Stream | None]) -> Use:
-        """The node as it is in the whole sequence, whose length may differ from value to value."""
+    def _use(
+        self, node: Node, streams: Sequence[Stream | None], elements: int | None = None
+    ) -> Use:
+        """The node as it is in the whole sequence, whose length may differ from value to value; a
+        call has so many `elements`, else those of the streams.
+        """
         types = [self.graph.types[v] if v else None for v in node.inputs]
         times: list[Time] = [s.time if s else None for s in streams]
         steps, count = 1, 1
         for type_, stream in zip(types, streams, strict=True):
             if type_ and stream and stream.time is not None and not stream.final:
                 steps, count = type_.shape[stream.time], stream.count
+        count = count if elements is None else elements
         return Use(node.op, times, types, self.graph.types[node.outputs[0]], steps, count=count)
 
     def _padded(
         self, node: Node, streams: Sequence[Stream | None]
     ) -> tuple[tuple[str, ...], Stream] | None:
         """A value that begins with padding, where it is known what `node` makes of that."""
-        (first, *rest), op = streams, node.op
-        if any(rest) or not first or not (first.lead or first.copies):
+        (source, *rest), op = streams, node.op
+        if any(rest) or not source or (source.delay >= 0 and not source.copies):
             return None
-        lead = first.lead
-        if isinstance(op, QuantizeLinear | DequantizeLinear):
-            scale, zero = (self.graph.constants.get(v) for v in node.inputs[1:])
-            if scale is None or zero is None or scale.size != 1 or zero.size != 1:
+        quantises = isinstance(op, QuantizeLinear | DequantizeLinear)
+        if quantises:
+            found = (self.graph.constants.get(v) for v in node.inputs[1:])
+            if any(constant is None or constant.size != 1 for constant in found):
                 return None
-            found = op.value(np.array(lead, np.float32), scale.reshape(1), zero.reshape(1))
-            lead = tuple(map(float, found))
-        elif rest:
+        elif rest or not isinstance(op, Elementwise | Identity | Transpose | Reshape):
             return None
-        elif isinstance(op, Elementwise):
-            (found,) = op.reference(np.asarray(lead, np.float64))
-            lead = tuple(map(float, found))
-        elif not isinstance(op, Identity | Transpose | Reshape):
+        lead = None if source.lead is None else self._of_padding(node, streams, -source.delay)
+        if lead is None and not source.copies:
             return None
-        return node.inputs, replace(first, lead=lead)
+        return node.inputs, replace(source, lead=lead)
+
+    def _of_padding(self, node: Node, streams: Sequence[Stream | None], count: int) -> Array | None:
+        """The first `count` elements that a node makes, if they come from padding and constants
+        alone; those that a recurrent layer reads, which also changes its state.
+        """
+        times, inputs = list(streams), list[Array | None]()
+        for value, stream in zip(node.inputs, streams, strict=True):
+            known = self.graph.constants.get(value)
+            if stream and (stream.lead is None or stream.time is None or stream.final):
+                return None
+            if stream and stream.lead is not None and stream.time is not None:
+                known = first(stream.lead, stream.time, count)
+            elif value and known is None:
+                return None
+            inputs.append(known)
+        if isinstance(node.op, Recurrent):
+            return inputs[0]
+        if len(node.outputs) > 1:
+            return None
+        for k, axis in self._constants_by_step(node, streams):
+            inputs[k], times[k] = (
+                first(self.graph.constants[node.inputs[k]], axis, count),
+                Stream(axis),
+            )
+        try:
+            time, op = one_step(self._use(node, times, count))
+        except UnsupportedError:
+            return None
+        if time is None or time == FINAL or (self.folds and not is_sure(op, inputs)):
+            return None
+        (found,) = results(op, *inputs)
+        return found.astype(self.graph.types[node.output].dtype.numpy)
 
     def _aligned(
         self, node: Node, streams: Sequence[Stream | None]
@@ -347,11 +312,15 @@ class _Stepper:
         given, streams = self._together(node.inputs, streams, every)
         known = [s for s in streams if s]
         latest = max(known, key=self._late)
-        late = max(self._late(latest), Fraction(0))
-        if isinstance(node.op, Recurrent):  # whose first step must be the first one of a call
+        late, lead = self._late(latest), None
+        if late < 0:
+            count = int(-late / self._step(latest))
+            lead = self._of_padding(node, streams, count) if self.folds else None
+            late = late if lead is not None else Fraction(0)
+        if isinstance(node.op, Recurrent) and late > 0:  # its first step must begin a call
             whole = self.block * every
             late = Fraction(-(-late // whole) * whole)
-            if late and len(self.blocks) > 1:
+            if len(self.blocks) > 1:
                 raise OptionError(
                     f"its sequence begins {late} steps late, and must begin with a call",
                     where="--block", cure="give one size",
@@ -366,7 +335,7 @@ class _Stepper:
                 delayed, _ = self.builder.delayed(value, stream, int(delay))
             inputs.append(delayed)
         timed = next((s for s in known if not s.final), latest)
-        return tuple(inputs), replace(timed, delay=int(late / self._step(timed)), lead=())
+        return tuple(inputs), replace(timed, delay=int(late / self._step(timed)), lead=lead)
 
     def _without_copies(self, value: str, stream: Stream | None) -> tuple[str, Stream | None]:
         """A value whose first steps are copies of the next one, step by step."""
@@ -394,20 +363,26 @@ class _Stepper:
             for what in op.results[1:]:
                 if what in known:
                     late = b.lateness(whole, stream)
-                    self.streams[outputs[what]] = replace(stream, time=FINAL, delay=late)
+                    final = replace(stream, time=FINAL, delay=late, lead=None)
+                    self.streams[outputs[what]] = final
         rest = (*node.inputs[2:], *[""] * (op.states + op.others))
         n, d = b.types[node.inputs[0]].shape[0], op.directions * op.cells
         given = list(rest[: op.states])
         owned = [k for k, value in enumerate(given) if self._is_own(value)]
+        others = rest[op.states : op.states + op.others]
+        full = replace(op, returns=op.results)
+        starts = {k: self._initial(given[k], (n, d)) for k in owned}
+        if stream and stream.lead is not None:
+            weights, *constants = (self.graph.constants.get(v) for v in (node.inputs[1], *others))
+            sequence, *ends = results(full, stream.lead, weights, *starts.values(), *constants)
+            self.streams[outputs[SEQUENCE]] = replace(stream, lead=sequence)
+            starts = dict(enumerate(ends))
         following = {}
         for k in owned:
-            initial = self._initial(given[k], (n, d))
             given[k], following[k] = b.state(
-                f"{node.name}/{'hc'[k]}", (n, d), initial, every=stream.every if stream else 1
+                f"{node.name}/{'hc'[k]}", (n, d), starts[k], every=stream.every if stream else 1
             )
-        others = rest[op.states : op.states + op.others]
         inputs = (*node.inputs[:2], *given, *others)
-        full = replace(op, returns=op.results)
         b.add(replace(node, op=full, inputs=inputs, outputs=tuple(outputs.values())))
         for k in owned:
             value = outputs[op.results[1 + k]]

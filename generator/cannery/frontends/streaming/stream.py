@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cannery.frontends.time_axis import FINAL, Time
+from cannery.ir.graph import Array
 
 
 @dataclass(frozen=True)
@@ -17,9 +18,9 @@ class Stream:
 
     The first call brings the elements from -delay on. With a positive delay a value needs inputs
     that come later; its elements before 0 do not exist in the sequence, and nobody may use them.
-    With a negative one its first elements, `lead`, are known before the first call: padding.
-    Or the first `copies` elements are copies of the next one, and `lead` only says how many of them
-    come before the first call.
+    With a negative one its first -delay elements are known before the first call: padding, or
+    what layers make of it. `lead` has them, in the shape that the value has for so many elements.
+    Or the first `copies` elements are copies of the next one; then there is no `lead`.
     With strides, calls may be too short for a whole element: a value comes once in `every` calls,
     and then `count` elements.
     A value that is FINAL has one element, what would be if the sequence ended with this call;
@@ -29,7 +30,7 @@ class Stream:
     time: Time
     count: int = 1
     delay: int = 0
-    lead: tuple[float, ...] = ()
+    lead: Array | None = None
     every: int = 1
     copies: int = 0
 
@@ -54,16 +55,19 @@ class Window:
         return (self.taps - 1) * self.dilation + 1
 
     def delay(self, source: int) -> int:
-        """The least delay of the result, not below 0, where the source has the delay `source`.
+        """The least delay of the result, where the source has the delay `source`; below 0, as many
+        windows read nothing that comes with a call.
 
         After a call the source is known before the element e = n - source, for n elements a call;
         the last window that ends before e is that of the element n / stride - 1 - delay.
         """
-        return max(0, -((self.stride + self.before - self.span - source) // self.stride))
+        return -((self.stride + self.before - self.span - source) // self.stride)
 
-    def reach(self, source: int) -> int:
-        """How many elements before those of a call its windows read; below 0: they skip some."""
-        return self.delay(source) * self.stride + self.before - source
+    def reach(self, source: int, delay: int) -> int:
+        """How many elements before those of a call the windows of a result with this delay read;
+        below 0: they skip some.
+        """
+        return delay * self.stride + self.before - source
 
     def length(self, results: int) -> int:
         """How many elements this many windows read, from the first to the last."""

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from cannery.errors import UnsupportedError
+from cannery.frontends.streaming.lead import Make, after, first, padding, results
 from cannery.frontends.streaming.past import Builder
 from cannery.frontends.streaming.resizing import interpolate, resize
 from cannery.frontends.streaming.stream import Stream, Window
 from cannery.frontends.time_axis import FINAL
-from cannery.ir.graph import Node
+from cannery.ir.graph import Array, Node
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
@@ -84,7 +85,7 @@ def _of_last(b: Builder, node: Node, source: Stream) -> Stream:
     late = b.lateness(node.inputs[0], source)
     found = b.last(node.inputs[0], source, length, late)
     b.add(replace(node, inputs=(found, *node.inputs[1:])))
-    return replace(source, time=FINAL, delay=late, lead=())
+    return replace(source, time=FINAL, delay=late, lead=None)
 
 
 def _sliding(rule: Callable[[Builder, Node, Stream, int], Stream]) -> Rule:
@@ -107,9 +108,19 @@ def _conv(b: Builder, node: Node, source: Stream, k: int) -> Stream:
     op: Any = node.op
     taps = b.types[node.inputs[1]].shape[k]
     window = Window(taps, op.strides[k], op.dilations[k], op.pads[k][0])
-    found, result = b.windowed(node.inputs[0], source, window, _zero(b, node))
-    b.add(replace(node, op=_without_pads(op, k), inputs=(found, *node.inputs[1:])))
+    inner = replace(node, op=_without_pads(op, k))
+    made = _maker(b, inner)
+    found, result = b.windowed(node.inputs[0], source, window, _zero(b, node), made)
+    b.add(replace(inner, inputs=(found, *node.inputs[1:])))
     return result
+
+
+def _maker(b: Builder, node: Node) -> Make | None:
+    """What a node makes of elements that are known; None where its other inputs are not."""
+    others = [b.graph.constants.get(v) if v else None for v in node.inputs[1:]]
+    if any(v and other is None for v, other in zip(node.inputs[1:], others, strict=True)):
+        return None
+    return lambda read: results(node.op, read, *others)[0]
 
 
 def _zero(b: Builder, node: Node) -> float:
@@ -128,9 +139,11 @@ def _pool(b: Builder, node: Node, source: Stream, k: int) -> Stream:
     if isinstance(op, QuantizedOp):
         return _pool_of_integers(b, node, source, k, window)
     fill = -np.inf if isinstance(op, MaxPool) else 0.0
-    found, result = b.windowed(node.inputs[0], source, window, fill)
     inner = _without_pads(op, k)
-    if isinstance(op, MaxPool) or op.count_include_pad or op.pads[k][0] == 0:
+    alike = isinstance(op, MaxPool) or op.count_include_pad or op.pads[k][0] == 0
+    made = _maker(b, replace(node, op=inner)) if alike else None
+    found, result = b.windowed(node.inputs[0], source, window, fill, made)
+    if alike:
         b.add(replace(node, op=inner, inputs=(found,)))
         return result
     if source.copies:
@@ -139,7 +152,10 @@ def _pool(b: Builder, node: Node, source: Stream, k: int) -> Stream:
     shape = [1] * b.types[node.inputs[0]].rank
     shape[result.time or 0] = source.count
     ones = b.constant(f"{node.name}/ones", np.ones(shape, np.float32))
-    there, _ = b.windowed(ones, replace(source, lead=(1.0,) * len(source.lead)), window, 0.0)
+    known = source
+    if source.lead is not None:
+        known = replace(source, lead=padding(b.types[ones], result.time or 0, -source.delay, 1.0))
+    there, _ = b.windowed(ones, known, window, 0.0)
     alone = [1] * len(op.kernel)
     shares = AveragePool(
         _put(alone, k, op.kernel[k]), _put(alone, k, op.strides[k]),
@@ -157,8 +173,9 @@ def _pool_of_integers(b: Builder, node: Node, source: Stream, k: int, window: Wi
     if window.before > 0 and not maxima:
         raise UnsupportedError("it is a mean of integers that leaves padding out")
     fill = float(np.iinfo(b.types[node.inputs[0]].dtype.value).min) if maxima else 0.0
-    found, result = b.windowed(node.inputs[0], source, window, fill)
-    b.add(replace(node, op=_without_pads(node.op, k), inputs=(found,)))
+    inner = replace(node, op=_without_pads(node.op, k))
+    found, result = b.windowed(node.inputs[0], source, window, fill, _maker(b, inner))
+    b.add(replace(inner, inputs=(found,)))
     return result
 
 
@@ -172,20 +189,26 @@ def _conv_transpose(b: Builder, node: Node, source: Stream) -> Stream | None:
     k = _spatial(node, source)
     if k is None:
         return None
-    value, source = b.begun(node.inputs[0], source)
-    assert source.time is not None
-    axis, s, before = source.time, op.strides[k], op.pads[k][0]
+    s, before = op.strides[k], op.pads[k][0]
     span = (b.types[node.inputs[1]].shape[k] - 1) * op.dilations[k] + 1
+    extra = _put(list(op.output_padding), k, max(0, s - span))
+    inner = replace(_without_pads(op, k), output_padding=extra)
+    value, made = node.inputs[0], _maker(b, replace(node, op=inner)) if b.folds else None
+    if made is None:
+        value, source = b.begun(value, source)
+    axis = source.time
+    assert axis is not None
     reach = (span - 1) // s
     if reach > 0:
         value = b.masked(value, source, 0.0)
     found = b.past(value, source, reach, 0.0)
-    extra = _put(list(op.output_padding), k, max(0, s - span))
-    inner = replace(_without_pads(op, k), output_padding=extra)
     count = source.count * s
     whole = b.op(inner, f"{node.name}/whole", found, *node.inputs[1:])
     b.cut_for(node, whole, axis, reach * s, reach * s + count)
-    return replace(source, count=count, delay=source.delay * s + before, lead=())
+    delay, lead = source.delay * s + before, None
+    if delay < 0 and made and source.lead is not None:
+        lead = first(after(made(source.lead), axis, before), axis, -delay)
+    return replace(source, count=count, delay=delay, lead=lead)
 
 
 def _pad(b: Builder, node: Node, source: Stream) -> Stream | None:
@@ -199,7 +222,7 @@ def _pad(b: Builder, node: Node, source: Stream) -> Stream | None:
         raise UnsupportedError(f"it pads with values of later steps ({op.mode})")
     axis, value = source.time, node.inputs[0]
     inner = replace(op, pads=(*op.pads[:axis], (0, 0), *op.pads[axis + 1 :]))
-    if any(map(any, inner.pads)):
+    if any(map(any, inner.pads)) and not b.folds:
         value, source = b.begun(value, source)
     copies = begin if op.mode == "edge" else 0
     if copies:
@@ -207,8 +230,11 @@ def _pad(b: Builder, node: Node, source: Stream) -> Stream | None:
     elif begin:
         value = b.masked(value, source, op.value)
     b.add(replace(node, op=inner if any(map(any, inner.pads)) else Identity(), inputs=(value,)))
-    delay = source.delay - begin
-    lead = (op.value,) * min(begin, -delay) + source.lead if delay < 0 else ()
+    delay, lead = source.delay - begin, None
+    if delay < 0 and not copies:
+        lead = padding(b.types[node.output], axis, min(begin, -delay), op.value)
+        if source.lead is not None:
+            lead = np.concatenate([lead, *results(inner, source.lead)], axis)
     return replace(source, delay=delay, lead=lead, copies=copies)
 
 
@@ -230,22 +256,27 @@ def _slice(b: Builder, node: Node, source: Stream) -> Stream | None:
         return _last_steps(b, node, source, kept)
     if 2 * kept * step < length:
         raise UnsupportedError("it takes some of the steps")
-    if step == 1 and source.delay < 0:
-        lead = source.lead[start:]
-        value, result = node.inputs[0], replace(source, delay=-len(lead), lead=lead)
-        if start > -source.delay:
-            result = replace(result, delay=source.delay + start)
-    elif step == 1:
-        value, result = node.inputs[0], replace(source, delay=source.delay + start)
+    value = node.inputs[0]
+
+    def taken(lead: Array) -> Array:
+        return results(_from_first(op, a, lead.shape[a]), lead)[0]
+
+    if step == 1:
+        lead, late = source.lead, source.delay + start
+        known = taken(after(lead, a, start)) if late < 0 and lead is not None else None
+        result = replace(source, delay=late, lead=known)
     else:
-        value, source = b.begun(node.inputs[0], source)
-        value, result = b.windowed(value, source, Window(1, step, 1, -start), 0.0)
-        result = replace(result, time=a)
-    size = b.types[value].shape[a]
-    cut = [list(v) for v in (op.starts, op.ends, op.steps)]
-    cut[0][a], cut[1][a] = 0, size
-    b.add(replace(node, op=Slice(*(tuple(v) for v in cut)), inputs=(value,)))
+        value, source = (value, source) if b.folds else b.begun(value, source)
+        value, result = b.windowed(value, source, Window(1, step, 1, -start), 0.0, taken)
+    b.add(replace(node, op=_from_first(op, a, b.types[value].shape[a]), inputs=(value,)))
     return result
+
+
+def _from_first(op: Slice, axis: int, size: int) -> Slice:
+    """The slice with the bounds of all of an axis of this size."""
+    starts, ends = list(op.starts), list(op.ends)
+    starts[axis], ends[axis] = 0, size
+    return Slice(tuple(starts), tuple(ends), op.steps)
 
 
 def _last_steps(b: Builder, node: Node, source: Stream, kept: int) -> Stream:
@@ -254,10 +285,8 @@ def _last_steps(b: Builder, node: Node, source: Stream, kept: int) -> Stream:
     a, late = source.time, b.lateness(node.inputs[0], source)
     assert a is not None
     found = b.last(node.inputs[0], source, kept, late)
-    cut = [list(v) for v in (op.starts, op.ends, op.steps)]
-    cut[0][a], cut[1][a] = 0, kept
-    b.add(replace(node, op=Slice(*(tuple(v) for v in cut)), inputs=(found,)))
-    return replace(source, time=FINAL, delay=late, lead=())
+    b.add(replace(node, op=_from_first(op, a, kept), inputs=(found,)))
+    return replace(source, time=FINAL, delay=late, lead=None)
 
 
 def _softmax(b: Builder, node: Node, source: Stream) -> Stream | None:
@@ -274,23 +303,27 @@ def _reduction(b: Builder, node: Node, source: Stream) -> Stream | None:
 def _reshape(b: Builder, node: Node, source: Stream) -> Stream | None:
     """Steps and features become one axis: those of the last steps; or some steps become one."""
     assert source.time is not None
-    before, after = b.graph.types[node.inputs[0]].shape, b.graph.types[node.output].shape
+    before, shape = b.graph.types[node.inputs[0]].shape, b.graph.types[node.output].shape
     a = source.time
-    if keeps_axis(before, after, a) is not None:
+    if keeps_axis(before, shape, a) is not None:
         return None
-    if len(after) != len(before) or after[:a] != before[:a] or a + 1 == len(after) or after[a] < 2:
+    if len(shape) != len(before) or shape[:a] != before[:a] or a + 1 == len(shape) or shape[a] < 2:
         return _of_last(b, node, source)
-    if before[a] % after[a] == 0:
-        by = before[a] // after[a]
-        value, result = b.windowed(node.inputs[0], source, Window(by, by), 0.0)
-    elif after[a] % before[a] == 0:
-        times = after[a] // before[a]
-        value, own = b.begun(node.inputs[0], source)
-        result = replace(own, count=own.count * times, delay=own.delay * times)
+
+    def reshaped(lead: Array) -> Array:
+        return lead.reshape(*shape[:a], -1, *shape[a + 1 :])
+
+    if before[a] % shape[a] == 0:
+        by = before[a] // shape[a]
+        value, result = b.windowed(node.inputs[0], source, Window(by, by), 0.0, reshaped)
+    elif shape[a] % before[a] == 0:
+        times = shape[a] // before[a]
+        value, own = (node.inputs[0], source) if b.folds else b.begun(node.inputs[0], source)
+        known = None if own.lead is None else reshaped(own.lead)
+        result = replace(own, count=own.count * times, delay=own.delay * times, lead=known)
     else:
         return _of_last(b, node, source)
-    shape = (*after[:a], result.count, *after[a + 1 :])
-    b.add(replace(node, op=Reshape(shape), inputs=(value,)))
+    b.add(replace(node, op=Reshape((*shape[:a], result.count, *shape[a + 1 :])), inputs=(value,)))
     return result
 
 
@@ -311,17 +344,22 @@ def _cumulative(b: Builder, node: Node, source: Stream) -> Stream | None:
         return None
     if op.reverse or op.exclusive:
         raise UnsupportedError("it sums from the end, or without the step itself")
-    value, source = b.begun(node.inputs[0], source)
-    assert source.time is not None
+    value, axis = node.inputs[0], source.time
+    if not b.folds:
+        value, source = b.begun(value, source)
     value = b.masked(value, source, 0.0)
+    lead, so_far = source.lead, None
+    if lead is not None:
+        (lead,) = results(op, lead)
+        so_far = after(lead, axis, lead.shape[axis] - 1)
     shape = b.types[value].shape
-    one = (*shape[: source.time], 1, *shape[source.time + 1 :])
-    sums, following = b.state(f"{node.name}/sum", one, None, b.types[value].dtype, source.every)
+    one = (*shape[:axis], 1, *shape[axis + 1 :])
+    sums, following = b.state(f"{node.name}/sum", one, so_far, b.types[value].dtype, source.every)
     own = b.op(replace(op), f"{node.name}/own", value)
     b.add(Node(Add(), node.name, (own, sums), node.outputs))
-    last = b.cut(node.output, source.time, source.count - 1, source.count)
+    last = b.cut(node.output, axis, source.count - 1, source.count)
     b.add(Node(Identity(), following, (last,), (following,)))
-    return source
+    return replace(source, lead=lead)
 
 
 #: By class, some of them abstract.

@@ -1,0 +1,118 @@
+"""The network for a call: with the axes of time that fit, and as few steps late as it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import lcm
+
+from cannery.errors import CanneryError, OptionError, UnsupportedError
+from cannery.frontends.lengths import AheadError, first_that_works, guesses
+from cannery.frontends.streaming.axes import axes_of, known_times
+from cannery.frontends.streaming.past import Key, RateError
+from cannery.frontends.streaming.spelled import spell_out_attention
+from cannery.frontends.streaming.stepper import AUTO, Stepper
+from cannery.frontends.time_axis import Time
+from cannery.ir.graph import Graph, State
+from cannery.ir.tensor import TensorType
+from cannery.ops.recurrent.base import Recurrent
+
+
+def to_streaming(
+    graph: Graph, block: int = 1, latency: int | str = 0, blocks: Sequence[int] = (),
+    time_axis: Mapping[str, int | str] = {},
+) -> Graph:  # fmt: skip
+    """The network for the next `block` steps, which reads and returns what it needs of the past.
+
+    Networks for the other `blocks` of a library have the same state: the steps may come in calls of
+    any of them.
+
+    Inputs have `block` steps along their axis of time. What follows from a whole sequence, as the
+    last output of a recurrent layer, becomes what it would be if the sequence ended there; means
+    over all steps, and what mixes steps with features, are those of the last steps, as many as the
+    sequence has. Outputs are `latency` steps late, see `Calls`. `time_axis` are the axes of inputs
+    that are time, in the model's order, or NO_TIME; those of others are found.
+
+    Raises UnsupportedError for what cannot be computed step by step, with the layer's name, and
+    OptionError where `block`, `latency` or `time_axis` do not fit.
+    """
+    blocks = (block, *(size for size in blocks if size != block))
+    graph = spell_out_attention(graph)
+    known = guesses(graph, axes_of(graph), known_times(graph, time_axis))
+    _, found = first_that_works(
+        graph, known, lambda times: _run(graph, times, blocks, latency),
+        "without --streaming it runs on whole sequences; --state names inputs and outputs that are "
+        "its state, --time-axis the axis of an input that is time", rank=lambda found: found[0],
+    )  # fmt: skip
+    return found
+
+
+def _run(
+    graph: Graph, times: dict[str, Time], blocks: Sequence[int], latency: int | str
+) -> tuple[int, Graph]:
+    """The network for a call; it knows what layers make of padding only if it is later without.
+
+    Before the network, how unlikely these times are: 0 if outputs have steps and none is late.
+    """
+    found: list[tuple[int, Graph]] = []
+    failed: CanneryError | None = None
+    for folds in (False, True):
+        try:
+            found.append(_rewritten(graph, times, blocks, latency, folds=folds))
+        except (UnsupportedError, AheadError) as error:
+            failed = error if failed is None or isinstance(error, AheadError) else failed
+        else:
+            if latency != AUTO or not _latency_of(found[-1][1]):
+                return found[-1]
+    if found:
+        return min(found, key=lambda rated: _latency_of(rated[1]))
+    assert failed is not None
+    raise failed
+
+
+def _latency_of(graph: Graph) -> int:
+    return graph.calls.latency if graph.calls else 0
+
+
+def _rewritten(
+    graph: Graph, times: dict[str, Time], blocks: Sequence[int], latency: int | str, *, folds: bool
+) -> tuple[int, Graph]:
+    """Twice: first to see how far readers of one value look back, in calls of any block."""
+    if not any(isinstance(node.op, Recurrent) for node in graph.nodes) and not any(
+        time is not None for time in times.values()
+    ):
+        raise UnsupportedError("no axis of its inputs is time", where="--streaming")
+    reaches: dict[Key, int] = {}
+    for block in blocks:
+        trial = Stepper(graph, times, block, {}, blocks, folds)
+        try:
+            trial.run(latency)
+        except RateError as error:
+            error.cure = f"give multiples of {_whole_steps(graph, times)}, or one size"
+            raise
+        reaches = {key: max(reaches.get(key, 0), trial.builder.asked.get(key, 0))
+                   for key in {**reaches, **trial.builder.asked}}  # fmt: skip
+    steppers = [Stepper(graph, times, n, reaches, blocks, folds) for n in blocks]
+    found, *others = (stepper.run(latency) for stepper in steppers)
+    if any(_state_types(other) != _state_types(found) for other in others):
+        raise OptionError(
+            "calls of these sizes need different states", where="--block", cure="give one size"
+        )
+    if not found.states:
+        raise UnsupportedError(
+            "none of its layers looks back: there is no state", where="--streaming",
+            cure="leave it out; --dim gives the steps of a call",
+        )  # fmt: skip
+    flows = [steppers[0].streams.get(v) for v in graph.outputs]
+    steps = any(stream and not stream.final for stream in flows)
+    return 2 * (not steps) + (_latency_of(found) > 0), found
+
+
+def _whole_steps(graph: Graph, times: dict[str, Time]) -> int:
+    """How many steps make whole elements of all values."""
+    alone = Stepper(graph, times, 1, {}, (1,))
+    alone.run(AUTO)
+    return lcm(*(stream.every for stream in alone.streams.values()))
+
+
+def _state_types(graph: Graph) -> list[tuple[State, TensorType]]:
+    return [(state, graph.types[state.input]) for state in graph.states]

@@ -1,0 +1,210 @@
+"""Padding far from the windows that need it: what counts is how far the whole path looks."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from cannery.errors import CanneryError, OptionError
+from cannery.frontends.streaming import AUTO, calls, to_streaming
+from cannery.ir.graph import Graph
+from cannery.ops.average_pool.op import AveragePool
+from cannery.ops.concat.op import Concat
+from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
+from cannery.ops.elementwise import Add, Mul, Sigmoid, Tanh
+from cannery.ops.matmul.op import MatMul
+from cannery.ops.max_pool.op import MaxPool
+from cannery.ops.movement.op import Pad, Reshape, Slice, Transpose
+from cannery.ops.normalization.op import LayerNormalization
+from cannery.ops.ordering.cumulative import CumSum
+from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
+from cannery.ops.recurrent.op import Gru
+from frontends.causal_integers import IntegerMaker
+from frontends.causal_nets import STEPS, Maker, Tame, compare, compare_mixed
+
+#: Channels of all values.
+C = 3
+
+
+class Path:
+    """Layers along time, and by how many steps the last one is late: what its windows read, less
+    the padding before them.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.b = Tame(seed)
+        self.value = self.b.input("x", (1, STEPS, C))
+
+    def add(self, op: object, *inputs: str) -> Path:
+        self.value = self.b.node(op, [self.value, *inputs])  # type: ignore[arg-type]
+        return self
+
+    def pad(self, before: int, value: float = 0.5, mode: str = "constant") -> Path:
+        return self.add(Pad(((0, 0), (before, 0), (0, 0)), value, mode))
+
+    def conv(self, taps: int, before: int = 0, dilation: int = 1, stride: int = 1) -> Path:
+        op = Conv((stride,), ((before, 0),), (dilation,))
+        return self.add(op, self.b.weight(taps, C, C), self.b.weight(C))
+
+    def graph(self) -> Graph:
+        return self.b.graph(self.value)
+
+
+def turned(p: Path) -> Path:
+    return p.add(Transpose((0, 2, 1))).add(Tanh()).add(Transpose((0, 2, 1)))
+
+
+def recurrent(p: Path) -> Path:
+    p.add(MatMul(), p.b.weight(C, 9))
+    gru = Gru(3, ((Sigmoid(),), (Tanh(),)), (False,), returns=("sequence",))
+    (p.value,) = p.b.nodes(gru, [p.value, p.b.weight(1, 3, 9), "", ""], name="gru")
+    return p
+
+
+def per_step(p: Path) -> Path:
+    """Times constants that grow from step to step."""
+    length = p.b.types[p.value].shape[1]
+    return p.add(Mul(), p.b.constant("ramp", np.linspace(0, 1, length).reshape(length, 1)))
+
+
+def branches(p: Path) -> Path:
+    """Two windows in a row and one as long, both without padding."""
+    start = p.value
+    long, p.value = p.conv(3).conv(3).value, start
+    return p.conv(5).add(Add(), long)
+
+
+def joined(p: Path) -> Path:
+    """The same side by side."""
+    start = p.value
+    long, p.value = p.conv(3).conv(3).value, start
+    short = p.conv(5).value
+    p.value = p.b.node(Concat(2), [long, short])
+    return p.add(MatMul(), p.b.weight(2 * C, C))
+
+
+def widened(p: Path) -> Path:
+    """Two elements for each, then a window over them."""
+    op = ConvTranspose((2,), ((0, 1),), (1,), (0,))
+    return p.add(op, p.b.weight(3, C, C)).conv(5)
+
+
+def of_pairs(p: Path) -> Path:
+    """Every other element of windows over two, and one after these."""
+    p.conv(2)
+    length = p.b.types[p.value].shape[1]
+    return p.add(Slice((0, 0, 0), (1, length, C), (1, 2, 1))).conv(2)
+
+
+NETWORKS = {
+    "two windows": (lambda p: p.pad(6).conv(3).conv(5), 0),
+    "a pad of the layer": (lambda p: p.conv(3, before=6).conv(5), 0),
+    "two layers between": (lambda p: turned(p.pad(4).conv(3)).conv(3), 0),
+    "normalised": (lambda p: p.pad(4).conv(3).add(LayerNormalization((2,), 1e-3)).conv(3), 0),
+    "pools": (lambda p: p.pad(4).add(MaxPool((3,), (1,), ((0, 0),), (1,)))
+              .add(AveragePool((3,), (1,), ((0, 0),), (1,))), 0),
+    "copies": (lambda p: p.pad(6, 0.0, "edge").conv(3).conv(5), 0),
+    "a delay": (lambda p: p.pad(8).conv(3).conv(5), 0),
+    "not enough": (lambda p: p.pad(4).conv(3).conv(5), 2),
+    "before and between": (lambda p: p.pad(5).conv(3).pad(1).conv(5), 0),
+    "after": (lambda p: p.conv(3).conv(5).pad(6), 0),
+    "dilated": (lambda p: p.pad(14).conv(3, dilation=4).conv(4, dilation=2), 0),
+    "branches": (lambda p: branches(p.pad(8)).conv(5), 0),
+    "joined": (lambda p: joined(p.pad(8)).conv(5), 0),
+    "recurrent": (lambda p: recurrent(p.pad(4)).conv(5), 0),
+    "running sums": (lambda p: p.pad(4).add(CumSum(1)).add(Tanh()).conv(5), 0),
+    "constants of steps": (lambda p: per_step(p.pad(4).conv(3)).conv(3), 0),
+    "transposed": (lambda p: widened(p.pad(2)), 0),
+    "halved": (lambda p: of_pairs(p.pad(3)), 0),
+    "steps of two": (lambda p: p.pad(2).add(Reshape((1, STEPS // 2 + 1, 2 * C)))
+                     .add(MatMul(), p.b.weight(2 * C, C)).conv(2), 0),
+    "padded channels": (lambda p: p.pad(2).add(Pad(((0, 0), (2, 0), (1, 0)), 0.25))
+                        .add(MatMul(), p.b.weight(C + 1, C)).conv(3).conv(3), 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_pad_serves_all_windows_after_it(name: str) -> None:
+    build, late = NETWORKS[name]
+    graph = build(Path()).graph()
+    for block in (2, 4):
+        found = to_streaming(graph, block, AUTO).calls
+        assert found
+        assert found.latency == late
+        assert compare(graph, block, late) > 0
+    if late:
+        with pytest.raises(OptionError, match=f"--latency {late} "):
+            to_streaming(graph, 1, 0)
+
+
+@pytest.mark.parametrize("name", ["two windows", "branches", "recurrent", "running sums"])
+def test_calls_of_several_sizes(name: str) -> None:
+    assert compare_mixed(NETWORKS[name][0](Path()).graph(), (1, 4, 12), 0, 3) > 0
+
+
+def random_path(seed: int) -> tuple[Graph, int]:
+    """A chain of windows and pads in a random order, and by how many steps it is late."""
+    random, p, late = Random(seed), Path(seed), 0
+    for _ in range(random.randint(2, 5)):
+        taps, dilation = random.choice((2, 3, 4)), random.choice((1, 2))
+        span = (taps - 1) * dilation
+        kind = random.randrange(4)
+        if kind == 0:
+            p, span = p.pad(random.randint(1, 6)), 0
+        elif kind == 1:
+            p.add(MaxPool((taps,), (1,), ((0, 0),), (dilation,)))
+        elif kind == 2:
+            p = turned(p).conv(taps, random.choice((0, span)), dilation)
+        else:
+            p = p.conv(taps, random.randint(0, 5), dilation)
+    late = STEPS - p.b.types[p.value].shape[1]  # shorter by what is missing before it
+    return p.conv(2, 1).graph(), max(0, late)
+
+
+def test_latency_is_the_least_wherever_pads_are() -> None:
+    for seed in range(60):
+        graph, late = random_path(seed)
+        found = to_streaming(graph, 1, AUTO).calls
+        assert found and found.latency == late, seed
+        assert compare(graph, 1 + seed % 3, AUTO) > 0
+
+
+@pytest.mark.parametrize("maker", [Maker, IntegerMaker])
+def test_random_networks_with_what_is_known(
+    maker: type[Maker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that need not know what layers make of padding work as well if they do."""
+    plain = calls._rewritten
+    monkeypatch.setattr(calls, "_rewritten", lambda *given, folds: plain(*given, folds=True))
+    right = 0
+    for seed in range(40):
+        ahead = seed % 2 == 1
+        try:
+            graph = maker(seed, ahead=ahead, rates=seed % 4 > 1).graph()
+        except CanneryError:
+            continue  # branches of different lengths
+        assert compare(graph, (1, 2, 12)[seed % 3], AUTO if ahead else 0) > 0
+        right += 1
+    assert right > 30
+
+
+def test_what_is_nearly_between_two_integers_is_computed_in_calls() -> None:
+    """Kernels might round it to the other one."""
+
+    def graph(offset: float) -> Graph:
+        p = Path()
+        op = Conv((1,), ((0, 0),), (1,))
+        p.pad(4, 1.0).add(op, p.b.constant("w", np.full((3, C, C), (0.5 + offset) * 0.1 / (3 * C))))
+        scale, zero = (
+            p.b.constant("s", np.float32([0.1])),
+            p.b.constant("z", np.array([7], np.int8)),
+        )
+        p.add(QuantizeLinear(), scale, zero).add(DequantizeLinear(), scale, zero)
+        return p.conv(3).graph()
+
+    for offset, late in ((0.2, 0), (1e-5, 2)):
+        found = to_streaming(graph(offset), 1, AUTO).calls
+        assert found and found.latency == late
