@@ -27,6 +27,7 @@ NATIVE = ("generic", "sse2", "ssse3", "sse42", "avx2", "avx512")
 CROSS = (
     "atom32",
     "thumbdsp",
+    "helium",
     "neon32",
     "neon32-vfpv4",
     "neon64",
@@ -89,8 +90,9 @@ def _need_language(compiler: Compiler, language: str, folder: Path) -> None:
 def definitions(tools: Toolchain, header: str = "") -> list[str]:
     """What the programs want to know: the widest header, and whether subnormals are flushed."""
     isa = tools.target.isa
-    flushes = ["-DFLUSHES_SUBNORMALS"] if isa.name == "neon32" else []
-    return [f'-DVEC_HEADER="{header or f"cannery/{isa.header}"}"', *flushes]
+    found = ["-DFLUSHES_SUBNORMALS"] if isa.name in ("neon32", "helium") else []
+    found += ["-DNO_PAGES"] if tools.target.board else []
+    return [f'-DVEC_HEADER="{header or f"cannery/{isa.header}"}"', *found]
 
 
 def compile_program(

@@ -22,7 +22,7 @@ elseif(CANNERY_CORTEX STREQUAL "m55")
   set(_cannery_fpu "-mfloat-abi=hard")
   set(_cannery_board mps3-an547)
   set(_cannery_memory vectors_start=0 code_start=0x01000000 code_bytes=0x200000
-    data_start=0x21000000 heap_start=0x1000)
+    data_start=0x21000000)
 elseif(CANNERY_CORTEX MATCHES "^(m0plus|m3)$")
   set(_cannery_fpu "")
 else()

@@ -33,3 +33,30 @@ fault_handler:
     movs r0, #0x18               /* SYS_EXIT */
     bkpt 0xAB
     b fault_handler
+
+/* newlib's heap: what lies between the program's data and the 256 KB left for the stack. QEMU's
+ * semihosting names another piece of memory for it, which is smaller. */
+    .global _sbrk
+    .thumb_func
+    .type _sbrk, %function
+_sbrk:
+    ldr r1, =heap_break
+    ldr r2, [r1]
+    cmp r2, #0
+    bne 1f
+    ldr r2, =end
+1:  adds r0, r2, r0
+    ldr r3, =__heap_end
+    cmp r0, r3
+    bhi 2f
+    str r0, [r1]
+    mov r0, r2
+    bx lr
+2:  movs r0, #0
+    mvns r0, r0
+    bx lr
+
+    .section .bss.heap_break, "aw", %nobits
+    .balign 4
+heap_break:
+    .space 4

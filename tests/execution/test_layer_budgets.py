@@ -46,6 +46,8 @@ LAYERS: dict[str, tuple[QuantizedProduct, tuple[int, ...], tuple[int, ...]]] = {
 #: Instructions per multiply-accumulate: of bytes within +-127, of any.
 BUDGETS = {"3x3": (1.02, 1.11), "1x1": (1.06, 1.18), "dense": (0.95, 1.20), "depthwise": (2.8, 2.8)}
 
+#: The same with Helium.
+HELIUM = {"3x3": 0.18, "1x1": 0.26, "dense": 0.16, "depthwise": 1.54}
 
 #: The same of any bytes on cores that multiply number by number.
 PLAIN = {
@@ -74,6 +76,11 @@ def layer(name: str, *, full: bool) -> Graph:
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m7"])
 def test_layers_keep_their_budgets(target: str, name: str, full: bool) -> None:
     assert per_mac(target, name, full=full) <= BUDGETS[name][full]
+
+
+@pytest.mark.parametrize("name", HELIUM)
+def test_layers_keep_their_budgets_with_helium(name: str) -> None:
+    assert per_mac("cortex-m55", name, full=True) <= HELIUM[name]
 
 
 @pytest.mark.parametrize("name", BUDGETS)

@@ -45,7 +45,8 @@ from ops.cases import Case, all_cases
 
 #: Targets that stand for the instruction sets, and those that run on an emulated CPU without more.
 TARGETS = ("generic", "sse2", "ssse3", "sse42", "avx2", "avx512", "atom32", "thumbdsp",
-           "neon32", "neon64", "neon64dot", "neon64i8mm", "riscv64v128", "riscv64v256")  # fmt: skip
+           "helium", "neon32", "neon64", "neon64dot", "neon64i8mm",
+           "riscv64v128", "riscv64v256")  # fmt: skip
 STRICT = ("atom32",)
 
 #: Candidates of one schedule for one step: at least while there are any, and at most.
@@ -55,7 +56,7 @@ LEAST, MOST = 1, 2
 KIN = (("generic", "ssse3", "atom32", "avx2", "avx512", "thumbdsp"),
        ("neon32", "neon64", "neon64dot", "neon64i8mm"), ("riscv64v128", "riscv64v256"))  # fmt: skip
 #: Those whose code differs from that of others in a few words only get what is new, of each one.
-FEWER = ("sse2", "sse42")
+FEWER = ("sse2", "sse42", "helium")
 FEWER_LEAST, FEWER_MOST = 0, 1
 
 #: Compiled as for users; what compilers might make of wrong `restrict`s and the like shows there.

@@ -25,7 +25,11 @@ PAIRWISE = {
 NATIVE_BUILDS = [
     Build(*row) for row in product(NATIVE, ("gcc", "clang"), STANDARDS, ("-O0", "-O2"))
 ]
-CROSS_BUILDS = [Build(*row) for row in product(CROSS, ("",), STANDARDS, ("-O0", "-O2"))]
+#: Without optimisation newlib's fmaf is called, which rounds twice.
+CROSS_BUILDS = [
+    Build(*row) for row in product(CROSS, ("",), STANDARDS, ("-O0", "-O2"))
+    if (row[0], row[3]) != ("helium", "-O0")
+]  # fmt: skip
 
 
 def _is_usual(build: Build) -> bool:
@@ -69,6 +73,7 @@ HEADERS = {
     "cortex-m7": ("vec_scalar.h", "vec_dsp.h"),
     "sse2": ("vec_scalar.h", "vec_x86_128.h"),
     "avx512": ("vec_x86_256.h", "vec_x86_512.h"),
+    "helium": ("vec_mve.h",),
     "neon32": ("vec_neon.h",),
     "riscv64v128": ("vec_rvv.h",),
     "riscv64v256": ("vec_rvv.h",),

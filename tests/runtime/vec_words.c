@@ -1,8 +1,8 @@
 /* Checks every word of the vector vocabulary, on all widths of the ISA that this is
  * compiled for, against plain C. Memory words work next to inaccessible pages.
  *
- * Compile with -DVEC_HEADER="..." and, where NEON flushes subnormals,
- * -DFLUSHES_SUBNORMALS. Prints the failures; the exit code tells. */
+ * Compile with -DVEC_HEADER="...", where vectors flush subnormals with -DFLUSHES_SUBNORMALS, and
+ * where there is no mmap with -DNO_PAGES. Prints the failures; the exit code tells. */
 #define _DEFAULT_SOURCE /* mmap's MAP_ANONYMOUS */
 
 #include VEC_HEADER
@@ -12,8 +12,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#if !defined(NO_PAGES)
 #include <sys/mman.h>
 #include <unistd.h>
+#endif
 
 #define CANNERY_PASTE_(a, lanes, b, c) a##lanes##b##c
 #define CANNERY_PASTE(a, lanes, b, c) CANNERY_PASTE_(a, lanes, b, c)
@@ -78,6 +80,39 @@ static void expect_reciprocal(int lanes, float x, float got)
 static void *fenced[3];
 static int fenced_count = 0;
 
+#if defined(NO_PAGES)
+/* A board without memory protection: what words store beyond a block is found when it is released. */
+#define FENCE 64
+static size_t fenced_bytes[3];
+
+static void *guarded(size_t bytes, int at_end)
+{
+    unsigned char *base = (unsigned char *)malloc(bytes + 2 * FENCE);
+    if (!base) {
+        exit(2);
+    }
+    (void)at_end;
+    memset(base, 0xa5, bytes + 2 * FENCE);
+    memset(base + FENCE, 0, bytes);
+    fenced_bytes[fenced_count] = bytes;
+    fenced[fenced_count++] = base;
+    return base + FENCE;
+}
+
+static void release_guarded(void)
+{
+    while (fenced_count > 0) {
+        unsigned char *base = (unsigned char *)fenced[--fenced_count];
+        const size_t end = FENCE + fenced_bytes[fenced_count];
+        size_t i;
+        for (i = 0; i < FENCE; ++i) {
+            expect_int("beyond a block", 1, (int)i, base[i], 0xa5);
+            expect_int("beyond a block", 1, (int)i, base[end + i], 0xa5);
+        }
+        free(base);
+    }
+}
+#else
 static void *guarded(size_t bytes, int at_end)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -90,6 +125,14 @@ static void *guarded(size_t bytes, int at_end)
     return base + page + (at_end ? page - bytes : 0);
 }
 
+static void release_guarded(void)
+{
+    while (fenced_count > 0) {
+        (void)munmap(fenced[--fenced_count], 3 * (size_t)sysconf(_SC_PAGESIZE));
+    }
+}
+#endif
+
 static float *guarded_floats(int count, int at_end)
 {
     return (float *)guarded((size_t)count * sizeof(float), at_end);
@@ -98,13 +141,6 @@ static float *guarded_floats(int count, int at_end)
 static uint8_t *guarded_bytes(int count, int at_end)
 {
     return (uint8_t *)guarded((size_t)count, at_end);
-}
-
-static void release_guarded(void)
-{
-    while (fenced_count > 0) {
-        (void)munmap(fenced[--fenced_count], 3 * (size_t)sysconf(_SC_PAGESIZE));
-    }
 }
 
 /* ---- plain C counterparts ---------------------------------------------- */

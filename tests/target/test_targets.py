@@ -88,7 +88,14 @@ def test_every_isa_is_a_target_and_is_proven_by_its_own_macros() -> None:
         assert TARGETS[isa.name].isa == isa
         pointer = {"__SIZEOF_POINTER__": str(isa.bits // 8)}
         machine = {} if isa.family == "arm" else {MACHINES[isa.family]: "1"}
-        assert isa_from_macros({**machine, **pointer, **dict.fromkeys(isa.macros, "1")}) == isa
+        proofs = {macro: "3" if macro == "__ARM_FEATURE_MVE" else "1" for macro in isa.macros}
+        assert isa_from_macros({**machine, **pointer, **proofs}) == isa
+
+
+def test_helium_without_floats_is_the_dsp_extension() -> None:
+    macros = dict.fromkeys(ISAS["thumbdsp"].macros, "1") | {"__SIZEOF_POINTER__": "4"}
+    assert isa_from_macros({**macros, "__ARM_FEATURE_MVE": "3"}).name == "helium"
+    assert isa_from_macros({**macros, "__ARM_FEATURE_MVE": "1"}).name == "thumbdsp"
 
 
 def test_32_bit_x86_has_8_registers() -> None:
@@ -338,7 +345,7 @@ def test_of_several_instruction_sets_the_richest_comes_first() -> None:
 
 @pytest.mark.parametrize(
     "names", [("neon64", "sse2"), ("neon64", "neon32"), ("riscv64v128", "riscv64v256"),
-              ("generic", "thumbdsp")],
+              ("generic", "thumbdsp"), ("helium", "neon32"), ("generic", "helium")],
 )  # fmt: skip
 def test_no_processor_can_be_asked_for_some(names: tuple[str, ...]) -> None:
     with pytest.raises(OptionError, match="no processor can be asked which of"):

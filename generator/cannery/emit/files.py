@@ -60,6 +60,7 @@ _INCLUDES = {
     "vec_x86_128.h": _BASE,
     "vec_x86_256.h": ("vec_x86_128.h", *_BASE),
     "vec_x86_512.h": ("vec_x86_128.h", "vec_x86_256.h", *_BASE),
+    "vec_mve.h": _BASE,
     "vec_neon.h": _BASE,
     "vec_rvv.h": ("vec_rvv_body.h", *_BASE),
 }

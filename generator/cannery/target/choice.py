@@ -81,4 +81,5 @@ def _kind(isa: Isa) -> str:
     """The processors between whose instruction sets code can choose; empty: none."""
     if isa.family == "x86":
         return "x86"
-    return f"Arm {isa.bits}" if isa.family == "arm" and isa.widest > 1 else ""
+    asked = isa.family == "arm" and (isa.bits == 64 or arm_features([isa]))
+    return f"Arm {isa.bits}" if asked else ""

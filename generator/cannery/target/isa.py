@@ -23,9 +23,9 @@ class Isa:
     and clang define them. `capabilities`: fma, lane_fma, rotate, pairs (broadcast2 and add_pairs of
     the widths over four), masks, gather, dot2_s16, dot4_u8s8, mmla (products of matrices of
     bytes), byte_table (looks up any of 256 bytes), slp (compilers make vectors of neighbouring
-    scalars), dsp (Thumb's instructions for pairs of int16), soft_float (no FPU: functions compute
-    with floats). `machine` (or its name) is the processor for which costs are estimated; it does
-    not change the instruction set.
+    scalars), dsp (Thumb's instructions for pairs of int16), mve (sums of products of 16 bytes),
+    soft_float (no FPU: functions compute with floats). `machine` (or its name) is the processor for
+    which costs are estimated; it does not change the instruction set.
     `integer_registers` are those that code without vectors may use for numbers and addresses.
     """
 
@@ -118,6 +118,9 @@ _ROWS = (
          _512_FLAGS + " -mavx512vnni", {*_512_CAPS, "dot4_u8s8"}),
     Isa("thumbdsp", "arm", 32, (1,), 16, "vec_dsp.h", ("__ARM_FEATURE_DSP", "__thumb2__"),
         ("-mthumb",), frozenset({"dsp"}), integer_registers=13),
+    Isa("helium", "arm", 32, (1, 4), 8, "vec_mve.h", ("__ARM_FEATURE_MVE",),
+        ("-mthumb", "-march=armv8.1-m.main+mve.fp", "-mfloat-abi=hard"),
+        frozenset({"fma", "gather", "mve"}), "arm-mve", integer_registers=13),
     Isa("neon32", "arm", 32, (1, 4), 16, "vec_neon.h", ("__ARM_NEON",),
         ("-mfpu=neon",), frozenset({"lane_fma"}), "arm-128"),
     Isa("neon64", "arm", 64, (1, 4), 32, "vec_neon.h", ("__ARM_NEON", "__aarch64__"), (),

@@ -66,6 +66,7 @@ _CPU_FLAGS = {
     "avx512": "avx2 fma avx512f avx512vl avx512bw avx512dq",
     "avx512vnni": "avx2 fma avx512f avx512vl avx512bw avx512dq avx512_vnni",
     "thumbdsp": "thumb edsp",
+    "helium": "none",
     "neon32": "neon",
     "neon64": "asimd",
     "neon64dot": "asimd asimddp",
@@ -99,23 +100,6 @@ def _triple(isa: Isa) -> str:
     return _RISCV if isa.family == "riscv" else ""
 
 
-def _plain(isa: Isa) -> Target:
-    """The target that is only an instruction set, for tests and for --isa."""
-    flags = isa.flags
-    x86_32 = isa.family == "x86" and isa.bits == 32
-    emulator = _EMULATORS.get(isa.name, "")
-    if x86_32:
-        flags = (*flags, _FPMATH)
-        emulator = _EMULATOR_32 if isa.name in ("sse2", "ssse3") else ""
-    name = f"{isa.name}-32" if x86_32 else isa.name
-    cpu = "any, in plain C" if isa.family == "any" else f"any with {isa.name}"
-    return Target(
-        name, cpu, isa, _triple(isa), flags,
-        emulator=tuple(emulator.split()), cpu_flags=tuple(_CPU_FLAGS[isa.name].split()),
-        clang=19 if isa.family == "riscv" else 0,
-    )  # fmt: skip
-
-
 def _cpu(
     name: str, cpu: str, isa: str, bits: int, flags: str, emulator: str,
     pipeline: str, mhz: int, processor: Processor, cpu_flags: str = "",
@@ -131,9 +115,11 @@ def _cpu(
 
 #: QEMU's boards of Arm without an operating system: mps2.ld says what their memory maps define.
 _SECURE = "vectors_start=0x10000000 code_start=0x10000400 data_start=0x38000000"
-_M55_MAP = (
-    "vectors_start=0 code_start=0x01000000 code_bytes=0x200000 data_start=0x21000000 "
-    "heap_start=0x1000"
+_M55_MAP = "vectors_start=0 code_start=0x01000000 code_bytes=0x200000 data_start=0x21000000"
+#: The same board with code and data in its external memory, which has room for whole test suites.
+_M55_EXTERNAL = (
+    "vectors_start=0 code_start=0x60000000 code_bytes=0x8000000 data_start=0x70000000 "
+    "data_bytes=0x8000000"
 )
 
 
@@ -155,16 +141,27 @@ def _defined(symbols: str) -> tuple[str, ...]:
     return tuple(f"-Wl,--defsym={symbol}" for symbol in symbols.split())
 
 
+def _on_board(
+    name: str, cpu: str, isa: Isa, board: str, memory: str, part: int | None = None
+) -> Target:
+    """An instruction set without an operating system, run on a board of QEMU with Arm's processors;
+    `isa.flags` are what makes a compiler produce code for it.
+    """
+    emulator = f"qemu-system-arm -M {board} {_BOARD} -kernel"
+    return Target(
+        name, cpu, isa, _BARE, isa.flags, ("-specs=rdimon.specs", *_defined(memory)),
+        tuple(emulator.split()), ("none",), ("mps2.ld", "mps2.S"),
+        processors=() if part is None else (arm(part),),
+    )  # fmt: skip
+
+
 def _cortex_m(name: str, isa: str, flags: str, board: str, part: int, memory: str = "") -> Target:
     """A core without an operating system, run on a board of QEMU."""
-    emulator = f"qemu-system-arm -M {board} {_BOARD} -kernel"
-    ldflags = ("-specs=rdimon.specs", *_defined(memory))
-    return Target(
-        f"cortex-{name.lower().replace('+', 'plus')}", f"Arm Cortex-{name}, bare metal",
-        _bare(isa, _THUMB1 if name == "M0+" else _THUMB2, soft_float="hard" not in flags),
-        _BARE, ("-mthumb", *flags.split()), ldflags,
-        tuple(emulator.split()), ("none",), ("mps2.ld", "mps2.S"), processors=(arm(part),),
-    )  # fmt: skip
+    registers = _THUMB1 if name == "M0+" else _THUMB2
+    row = _bare(isa, registers, soft_float="hard" not in flags)
+    found = _on_board("", f"Arm Cortex-{name}, bare metal", row, board, memory, part)
+    plus = name.lower().replace("+", "plus")
+    return replace(found, name=f"cortex-{plus}", flags=("-mthumb", *flags.split()))
 
 
 _CORTEX_M = (
@@ -176,7 +173,7 @@ _CORTEX_M = (
               "mps2-an500", 0xC27),
     _cortex_m("M33", "thumbdsp", "-mcpu=cortex-m33 -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
               "mps2-an505", 0xD21, _SECURE),
-    _cortex_m("M55", "thumbdsp", "-mcpu=cortex-m55 -mfloat-abi=hard", "mps3-an547",
+    _cortex_m("M55", "helium", "-mcpu=cortex-m55 -mfloat-abi=hard", "mps3-an547",
               0xD22, _M55_MAP),
 )  # fmt: skip
 
@@ -263,6 +260,26 @@ _CPUS = (
     _RISCV64,
 )  # fmt: skip
 
+
+def _plain(isa: Isa) -> Target:
+    """The target that is only an instruction set, for tests and for --isa."""
+    if isa.name == "helium":
+        return _on_board(isa.name, f"any with {isa.name}", isa, "mps3-an547", _M55_EXTERNAL)
+    flags = isa.flags
+    x86_32 = isa.family == "x86" and isa.bits == 32
+    emulator = _EMULATORS.get(isa.name, "")
+    if x86_32:
+        flags = (*flags, _FPMATH)
+        emulator = _EMULATOR_32 if isa.name in ("sse2", "ssse3") else ""
+    name = f"{isa.name}-32" if x86_32 else isa.name
+    cpu = "any, in plain C" if isa.family == "any" else f"any with {isa.name}"
+    return Target(
+        name, cpu, isa, _triple(isa), flags,
+        emulator=tuple(emulator.split()), cpu_flags=tuple(_CPU_FLAGS[isa.name].split()),
+        clang=19 if isa.family == "riscv" else 0,
+    )  # fmt: skip
+
+
 _PLAIN = tuple(_plain(row) for row in ISAS.values())
 _PLAIN_32 = tuple(_plain(row.with_bits(32)) for row in ISAS.values() if row.family == "x86")
 
@@ -346,6 +363,9 @@ _INTEGERS = (
     ("__riscv", _RV32),
 )  # fmt: skip
 
+#: The value of __ARM_FEATURE_MVE without vectors of floats, for which there is no instruction set.
+_INTEGER_MVE = "1"
+
 #: Macros of Arm and RISC-V where functions of the compiler's library compute with floats.
 _SOFT_FLOATS = {"__SOFTFP__", "__riscv_float_abi_soft"}
 
@@ -355,6 +375,8 @@ def isa_from_macros(macros: Mapping[str, str]) -> Isa:
 
     It is meant for the processor that the macros name, if that has a table.
     """
+    if macros.get("__ARM_FEATURE_MVE") == _INTEGER_MVE:
+        macros = {name: value for name, value in macros.items() if name != "__ARM_FEATURE_MVE"}
     family = "x86" if {"__x86_64__", "__i386__"} & set(macros) else "arm"
     family = "riscv" if "__riscv" in macros else family
     rows = [

@@ -400,7 +400,7 @@ CANNERY_FOLD(hmin, min)
 #undef CANNERY_FOLD
 #endif
 
-#if CANNERY_LANES == 4
+#if CANNERY_LANES == 4 && !defined(CANNERY_OWN_SLIDES)
 #define CANNERY_SLID(word, ...)                                                                    \
     CANNERY_WORD2(f32x4, f32x4_##word, f32x4, CANNERY_SHUFFLE(i32x4, a, b, __VA_ARGS__))
 CANNERY_SLID(slide1, 1, 2, 3, 4)
@@ -787,6 +787,7 @@ CANNERY_INLINE CANNERY_IT CANNERY_I(dot4)(CANNERY_QT a, CANNERY_QT b, CANNERY_IT
 #undef CANNERY_OWN_SELECT
 #undef CANNERY_OWN_SET
 #undef CANNERY_OWN_SIGNS
+#undef CANNERY_OWN_SLIDES
 #undef CANNERY_OWN_SQRT
 #undef CANNERY_OWN_STORE_STRIDE
 #undef CANNERY_OWN_TRANSPOSE

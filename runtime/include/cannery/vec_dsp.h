@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0
  *
- * Cannery vector vocabulary for Arm's DSP extension (Cortex-M4, M7, M33, M55, M85): pairs of int16
+ * Cannery vector vocabulary for Arm's DSP extension (Cortex-M4, M7, M33): pairs of int16
  * and fours of int8 are words of 32 bits, and there are tiles of products for integer layers.
  * Floats are those of vec_scalar.h, which says what each word means.
  *

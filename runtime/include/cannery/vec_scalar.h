@@ -12,6 +12,7 @@
  *   vec_x86_256.h   8              AVX2 (FMA if the compiler has it on)
  *   vec_x86_512.h   16             AVX-512 F+BW+DQ+VL
  *   vec_neon.h      4              ARMv7 NEON and AArch64
+ *   vec_mve.h       4              Arm's MVE (Helium) of Cortex-M55 and M85
  *   vec_rvv.h       4, 8           RISC-V's V extension with registers of 128, 256 bits
  *   vec_base.h      any            all of these: the words that compilers make of vector types
  *
@@ -139,7 +140,7 @@
  * Capabilities: CANNERY_HAS_FMA (fma rounds once), CANNERY_HAS_LANE_FMA,
  * CANNERY_HAS_MASKS (load_n and store_n cost one instruction), CANNERY_HAS_BYTE_TABLE.
  *
- * Subnormals: ARMv7 NEON arithmetic flushes them to zero; all else keeps them.
+ * Subnormals: arithmetic of ARMv7 NEON and of MVE flushes them to zero; all else keeps them.
  * Needs float evaluation in float: on 32-bit x86 compile with -mfpmath=sse.
  */
 #ifndef CANNERY_VEC_SCALAR_H
@@ -180,7 +181,7 @@
  * register. */
 #if defined(__SSE2__)
 #define CANNERY_OPAQUE_VEC(v) __asm__("" : "+v"(v))
-#elif defined(__ARM_NEON)
+#elif defined(__ARM_NEON) || defined(__ARM_FEATURE_MVE)
 #define CANNERY_OPAQUE_VEC(v) __asm__("" : "+w"(v))
 #endif
 #elif defined(_MSC_VER)

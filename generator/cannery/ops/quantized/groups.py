@@ -168,7 +168,7 @@ class Groups:
         """How many numbers of a group lie next to each other in packed weights."""
         if self.dtype is DType.INT16:
             return 1 if isa.family in ("arm", "riscv") else 2
-        return 2 if isa.family == "arm" and not isa.has("dot4_u8s8") else 4
+        return 2 if isa.has("lane_fma") and not isa.has("dot4_u8s8") else 4
 
     def two_rows(self, first: int, second: int, valid: int, slack: int) -> str:
         """C expression of a group of two rows at `ap` + `first` and + `second`; `valid` of their
@@ -192,9 +192,9 @@ class Groups:
             return 1.0
         if isa.family == "x86":
             return {"dot4u": 3.0, "dot4w": 7.0}.get(self.dot, 4.0)
-        if isa.family == "arm":
+        if isa.has("lane_fma"):
             return {"dot4w": 4.0}.get(self.dot, 3.0)
-        return 6.0
+        return 10.0 if isa.family == "arm" else 6.0
 
     def tile_cycles(self, isa: Isa, mr: int, nr: int, k: float) -> float:
         """Cycles of a register tile over k."""
