@@ -19,6 +19,7 @@ from cannery.emit.files import output_files
 from cannery.emit.interface import check_views
 from cannery.emit.making import make_source
 from cannery.emit.sections import place
+from cannery.emit.sharing import shared_kernels
 from cannery.emit.source import Source
 from cannery.errors import OptionError
 from cannery.frontends import ImportOptions, load_graph
@@ -290,6 +291,8 @@ def source_of(
         part=len(options.isa) > 1, target=planned.target,
         options=_regenerating(options) if graph.weights_vary else (),
     )  # fmt: skip
+    if planned.isa.is_small and source.split == 1 and not source.apart:
+        source = replace(source, calls=shared_kernels(source.calls, source.blob, planned.isa))
     _check_ram(source, options)
     if dump:
         dump("program", format_program(program))

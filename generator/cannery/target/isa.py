@@ -55,6 +55,11 @@ class Isa:
         return self.widest == 1 and self.bits == 64 and self.has("slp")
 
     @property
+    def is_small(self) -> bool:
+        """Whether it is that of small cores, whose flash is scarce: 32 bits, no vectors."""
+        return self.widest == 1 and self.bits == 32
+
+    @property
     def core(self) -> Machine:
         """The processor for which costs are estimated."""
         return self.machine if isinstance(self.machine, Machine) else find_machine(self.machine)

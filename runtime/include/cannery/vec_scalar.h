@@ -760,9 +760,10 @@ CANNERY_INLINE int32_t cannery_product_high(int32_t a, int32_t b)
 }
 
 /* Whether k / 2^fraction is within near / 2^fraction of a whole number. */
-CANNERY_INLINE int cannery_near(int32_t k, int fraction, uint32_t near)
+CANNERY_INLINE int cannery_near(int32_t k, int fraction, int near)
 {
-    return ((uint32_t)k + near) << (32 - fraction) < 2u * near << (32 - fraction);
+    const uint32_t either = (uint32_t)near;
+    return ((uint32_t)k + either) << (32 - fraction) < 2u * either << (32 - fraction);
 }
 
 #if !defined(CANNERY_OWN_PAIRS)
@@ -790,7 +791,7 @@ CANNERY_INLINE int32_t cannery_scaled(float v, float factor, int32_t mantissa, i
         const int32_t own = (size & 0x7fffff) | 0x800000;
         const int32_t fixed = cannery_product_high(own << 7, mantissa) + ((int32_t)1 << (n - 1));
         whole = fixed >> n;
-        if (cannery_near(fixed, (int)n, 40u)) {
+        if (cannery_near(fixed, (int)n, 40)) {
             whole = f32x1_to_i32_round(f32x1_abs(v) * factor);
         }
         whole = whole < bound ? whole : bound;

@@ -49,7 +49,7 @@ def largest_of(dtype: DType) -> int:
 
 def by_integers(isa: Isa) -> bool:
     """Whether sums of bytes are int32: on small processors, which have no vectors of floats."""
-    return isa.widest == 1 and isa.bits == 32
+    return isa.is_small
 
 
 def f32(array: Numeric) -> F32:

@@ -42,14 +42,9 @@ def together_counts(trees: int) -> list[int]:
     return [n for n in (1, 2, 4, 8) if n <= trees] + [10] * (trees == 10)
 
 
-def is_small(isa: Isa) -> bool:
-    """Whether it is probably a microcontroller, which computes in order."""
-    return isa.widest == 1 and isa.bits == 32
-
-
 def issue(isa: Isa) -> float:
     """Instructions per cycle."""
-    return 1.0 if is_small(isa) else isa.core.issue
+    return 1.0 if isa.is_small else isa.core.issue
 
 
 def step_cycles(isa: Isa, instructions: float, together: int, size: float) -> float:
@@ -61,7 +56,7 @@ def step_cycles(isa: Isa, instructions: float, together: int, size: float) -> fl
 
 def wrong_guess(isa: Isa) -> float:
     """Cycles that an unforeseen branch takes."""
-    return _TAKEN if is_small(isa) else _WRONG_GUESS
+    return _TAKEN if isa.is_small else _WRONG_GUESS
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from cannery.ops.trees.base import (
     TreeSchedule,
     Walk,
     column_cycles,
-    is_small,
     step_cycles,
     together_counts,
 )
@@ -64,7 +63,7 @@ class TreesFull(TreeSchedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         p, forest = typed(Tunables, params), forest_of(graph, step.anchor)
         samples, depth = graph.types[step.output].shape[0], int(forest.depths.max())
-        price = 1.0 if p.integers else 3.0 if is_small(isa) else 1.2
+        price = 1.0 if p.integers else 3.0 if isa.is_small else 1.2
         size = self.constant_bytes(graph, step, params, isa)
         work = price * _STEP
         rest = forest.trees % p.together

@@ -15,7 +15,6 @@ from cannery.ops.trees.base import (
     TreeSchedule,
     Walk,
     column_cycles,
-    is_small,
     issue,
     wrong_guess,
 )
@@ -62,8 +61,8 @@ class TreesIfElse(TreeSchedule):
         p, forest = typed(Tunables, params), forest_of(graph, step.anchor)
         samples = graph.types[step.output].shape[0]
         steps = float(forest.mean_depths.sum())
-        wrong = 1.0 if is_small(isa) else min(_WRONG, steps / _LEARNED)
-        price = 1.0 if p.integers else 2.5 if is_small(isa) else 1.6
+        wrong = 1.0 if isa.is_small else min(_WRONG, steps / _LEARNED)
+        price = 1.0 if p.integers else 2.5 if isa.is_small else 1.6
         each = price * _STEP / issue(isa) + wrong * wrong_guess(isa)
         made = column_cycles(Columns(forest, p.integers, ""), isa)
         beyond = _NODE_BYTES * forest.nodes / isa.core.code.hot_bytes - 1.0

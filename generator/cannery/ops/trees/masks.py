@@ -19,7 +19,6 @@ from cannery.ops.trees.base import (
     Walk,
     column_bytes,
     column_cycles,
-    is_small,
     issue,
     wrong_guess,
 )
@@ -70,7 +69,7 @@ class TreesMasks(TreeSchedule):
         wide = 2.0 if word_bits(forest) > isa.bits else 1.0
         steps = wide * forest.nodes / 2.0 * _STEP + wide * forest.trees * _TREE
         made = column_cycles(Columns(forest, p.integers, ""), isa)
-        price = 1.0 if p.integers else 1.5 if is_small(isa) else 1.0
+        price = 1.0 if p.integers else 1.5 if isa.is_small else 1.0
         cycles = steps / issue(isa) * price + len(forest.columns) * wrong_guess(isa) + made
         return Estimate(samples * cycles, 200.0)
 

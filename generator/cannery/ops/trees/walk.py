@@ -19,7 +19,6 @@ from cannery.ops.trees.base import (
     TreeSchedule,
     Walk,
     column_cycles,
-    is_small,
     issue,
     step_cycles,
     together_counts,
@@ -80,7 +79,7 @@ class TreesWalk(TreeSchedule):
 
 def _float_price(integers: bool, isa: Isa) -> float:
     """How much longer floats take: a small processor may have no floating-point unit."""
-    return 1.0 if integers else 3.0 if is_small(isa) else 1.15
+    return 1.0 if integers else 3.0 if isa.is_small else 1.15
 
 
 def _walking(forest: Forest, together: int, size: float, isa: Isa) -> float:
@@ -93,7 +92,7 @@ def _walking(forest: Forest, together: int, size: float, isa: Isa) -> float:
         rounds += 0.5 * wrong_guess(isa) * len(depths)
     rest = forest.mean_depths[grouped:]
     steps = float(forest.mean_depths.sum())
-    ends = wrong_guess(isa) * (1.0 if is_small(isa) else min(1.0, steps / _LEARNED))
+    ends = wrong_guess(isa) * (1.0 if isa.is_small else min(1.0, steps / _LEARNED))
     return rounds + float((rest * _STEP / issue(isa) + ends).sum())
 
 
