@@ -193,4 +193,22 @@ _PAIRS |= {
     ),
 }
 
+#: Divisors of both signs, none of which is zero. The scales leave no quotient undefined.
+_DIVISORS = np.array([n for n in range(-128, 128) if n != -7], np.int8)[::2].reshape(1, 128)
+_PAIRS |= {
+    "div": _two(
+        "DIV", Value((9, 128)), Value(_DIVISORS, "INT8", (0.05,), (-7,)),
+        Value((9, 128), scales=(0.01,), zeros=(20,)), 1,
+    ),
+    "div_uint8": _two(
+        "DIV", Value((40, 30), "UINT8", (0.05,), (120,)),
+        Value((40, 30), "UINT8", (0.02,), (0,), least=1), Value((40, 30), "UINT8", (0.03,), (99,)),
+    ),
+    "div_int16": _two(
+        "DIV", Value((40, 300), "INT16", (0.0005,), (0,)),
+        Value((40, 300), "INT16", (0.0005,), (0,), least=1),
+        Value((40, 300), "INT16", (0.00005,), (0,)),
+    ),
+}  # fmt: skip
+
 CASES = {**_PAIRS, **_FUNCTIONS, **_SHORTS}

@@ -132,4 +132,20 @@ _MOVES |= {
     ),
 }  # fmt: skip
 
+_REDUCED = Value((5, 7, 6, 4), scales=(0.02,), zeros=(-11,))
+_MOVES |= {
+    "reduce_prod": Case(
+        "REDUCE_PROD", [_REDUCED, Value(np.array([3], np.int32), "INT32", (), ())],
+        Value((5, 7, 6), scales=(0.05,), zeros=(4,)), "ReducerOptions",
+    ),
+    "reduce_prod_kept": Case(
+        "REDUCE_PROD", [_REDUCED, Value(np.array([0, 2], np.int32), "INT32", (), ())],
+        Value((1, 7, 1, 4), scales=(0.00001,), zeros=(0,)), "ReducerOptions", {"KeepDims": True},
+    ),
+    "reduce_prod_int16": Case(
+        "REDUCE_PROD", [_X16, Value(np.array([1], np.int32), "INT32", (), ())],
+        Value((2, 6, 8), "INT16", (0.04,), (0,)), "ReducerOptions",
+    ),
+}  # fmt: skip
+
 CASES = {**_POOLS, **_MOVES, **_SHORTS}

@@ -22,6 +22,8 @@ from cannery.ops.fixed_point.pointwise import (
     FixedRescale,
     FixedSum,
 )
+from cannery.ops.fixed_point.quotient import FixedQuotient
+from cannery.ops.fixed_point.row_product import FixedRowProduct
 from cannery.ops.fixed_point.short_softmax import ShortSoftmax, exponentials, reciprocals
 from cannery.ops.fixed_point.softmax import FixedSoftmax
 from cannery.ops.fixed_point.tables import ShortSigmoid, ShortTable, short_table, sigmoid_table
@@ -101,10 +103,12 @@ def pair(op: Op, a: tuple[int, ...], b: tuple[int, ...], dtype: DType) -> Graph:
 
 
 _PRODUCT = (UINT8, 100, 0, 255, (9, 200), make_factor(0.003))
+_QUOTIENT = (INT8, 9, -100, 127, (3, -7), make_factor(40.0))
 for _name, _op, _dtype in (
     ("sum", FixedSum(*_SUM), INT8),
     ("difference", FixedSum(*_SUM, subtract=True), INT8),
     ("product", FixedProduct(*_PRODUCT), UINT8),
+    ("quotient", FixedQuotient(*_QUOTIENT), INT8),
 ):
     _pair = partial(pair, _op, (3, 5, 7), (5, 1), _dtype)
     add_case(f"fixed_{_name}", _pair, tolerance=0.0)
@@ -126,6 +130,22 @@ def fixed_sum_twice() -> Graph:
     net = Net()
     x = net.input("x", (90,), INT8)
     return net.graph(net.node(FixedSum(*_SUM), [x, x]))
+
+
+@case(tolerance=0.0)
+def fixed_row_product() -> Graph:
+    """Rows of bytes, and a factor that keeps products large."""
+    net = Net(3)
+    op = FixedRowProduct(-11, 4, shorter(make_factor(0.013)))
+    return net.graph(net.node(op, [net.input("x", (30, 5), INT8)]))
+
+
+@case(tolerance=0.0)
+def fixed_row_product_of_words() -> Graph:
+    """Of int16; products in between wrap around."""
+    net = Net(3)
+    op = FixedRowProduct(0, 0, shorter(make_factor(0.7)))
+    return net.graph(net.node(op, [net.input("x", (4, 3, 3), INT16)]))
 
 
 def l2_norm(dtype: DType, shape: tuple[int, ...], zero: int) -> Graph:

@@ -561,6 +561,25 @@ CANNERY_INLINE int32_t cannery_reciprocal(int32_t total, int32_t bits, int32_t *
     return x > 0x3fffffff ? 0x7fffffff : (int32_t)((uint32_t)x << 1);
 }
 
+/* a / b * multiplier * 2^(shift - 31), rounded in each step; largest or least if b is 0. The shift
+ * leaves the last one to the right, which gives 0 beyond 31 bits. */
+CANNERY_INLINE int32_t cannery_quotient(int32_t a, int32_t b, int32_t multiplier, int32_t shift)
+{
+    const int32_t top = b < 0 ? -a : a;
+    int32_t inverse, over, right, room = 0;
+    if (b == 0) {
+        return a < 0 ? INT32_MIN : INT32_MAX;
+    }
+    inverse = cannery_reciprocal(b < 0 ? -b : b, 31, &over);
+    for (uint32_t size = (uint32_t)(top < 0 ? ~top : top); room < 31 && !(size & 0x40000000u);
+         size <<= 1) {
+        ++room;
+    }
+    right = over + room - shift;
+    inverse = cannery_high((int32_t)((uint32_t)top << room), inverse);
+    return right > 31 ? 0 : cannery_shifted(cannery_high(inverse, multiplier), right);
+}
+
 /* x * 2^bits, within int32. */
 CANNERY_INLINE int32_t cannery_raised(int64_t x, int32_t bits)
 {

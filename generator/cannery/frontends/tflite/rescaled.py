@@ -37,7 +37,7 @@ def centred(scope: Scope, index: int) -> str:
 def ratio(*factors: float, over: float) -> float:
     """A quotient as kernels compute it that multiply and divide floats; ModelError if infinite."""
     found = np.float32(1)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         for factor in factors:
             found = found * np.float32(factor)
         quotient = float(found / np.float32(over))

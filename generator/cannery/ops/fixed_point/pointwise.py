@@ -80,7 +80,9 @@ class FixedRescale(ToIntegers):
 
 
 @dataclass(frozen=True)
-class _OfTwo(ToIntegers):
+class OfTwo(ToIntegers):
+    """Of two quantised numbers, each with a zero point."""
+
     zeros: tuple[int, int]
 
     def result(self, *dtypes: DType) -> DType:
@@ -102,7 +104,7 @@ class _OfTwo(ToIntegers):
 
 @register
 @dataclass(frozen=True)
-class FixedSum(_OfTwo):
+class FixedSum(OfTwo):
     """a, b -> fy (fa (a - za) 2^left +- fb (b - zb) 2^left), with factors of at most 1."""
 
     factors: tuple[Factor, Factor, Factor]
@@ -146,7 +148,7 @@ def _scaled(expression: str, factor: Factor) -> str:
 
 @register
 @dataclass(frozen=True)
-class FixedProduct(_OfTwo):
+class FixedProduct(OfTwo):
     """a, b -> f (a - za) (b - zb)."""
 
     factor: Factor

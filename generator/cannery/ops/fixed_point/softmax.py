@@ -23,10 +23,10 @@ SUM_BITS, MOST = 12, 2**12 - 1
 _GUESS, _SLOPE, _ONE = 1515870810, -1010580540, 2**29
 
 
-def reciprocal(total: I64) -> tuple[I64, I64]:
+def reciprocal(total: I64, bits: int = SUM_BITS) -> tuple[I64, I64]:
     """1 / total as a raw number without integer bits, and the bits by which it is too large.
 
-    `total` has SUM_BITS integer bits, and is at least 1.
+    `total` is a positive raw number with `bits` integer bits, by default at least 1.
     """
     lead = 31 - np.floor(np.log2(total.astype(np.float64))).astype(np.int64)
     rest = (total << lead) - 2**31
@@ -34,7 +34,7 @@ def reciprocal(total: I64) -> tuple[I64, I64]:
     x = _GUESS + high_product(half, _SLOPE)
     for _ in range(3):
         x = x + (high_product(x, _ONE - high_product(half, x)) << 2)
-    return np.minimum(x << 1, 2**31 - 1), SUM_BITS - lead
+    return np.minimum(x << 1, 2**31 - 1), bits - lead
 
 
 @register

@@ -16,6 +16,7 @@ from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Add, Max, Min, Mul, Sub
 from cannery.ops.fixed_point.arithmetic import make_factor
 from cannery.ops.fixed_point.pointwise import FixedProduct, FixedSum
+from cannery.ops.fixed_point.quotient import FixedQuotient, most_shift
 from cannery.ops.logic import compare
 from cannery.ops.movement.op import Cast
 
@@ -63,6 +64,17 @@ def mul(scope: Scope) -> str:
     a, b, y = _both(scope)
     factor = make_factor(ratio(a.scale, b.scale, over=y.scale))
     op = FixedProduct(*y.bounds, (a.zero, b.zero), factor)
+    return scope.node(op, [scope.input(0), scope.input(1)])
+
+
+@quantised("DIV")
+def div(scope: Scope) -> str:
+    """By a reciprocal in fixed point; what LiteRT leaves undefined is as `FixedQuotient` says."""
+    a, b, y = _both(scope)
+    factor = make_factor(ratio(a.scale, over=ratio(b.scale, y.scale, over=1.0)))
+    if factor.shift > most_shift(y.dtype):
+        raise UnsupportedError("the scale of its result is too small for its inputs")
+    op = FixedQuotient(*y.bounds, (a.zero, b.zero), factor)
     return scope.node(op, [scope.input(0), scope.input(1)])
 
 

@@ -19,12 +19,13 @@ from cannery.frontends.tflite.rescaled import constants, wide
 from cannery.frontends.tflite.scope import Scope, quantised
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Max, Min, Sub
-from cannery.ops.fixed_point.arithmetic import Factor, make_factor
+from cannery.ops.fixed_point.arithmetic import Factor, make_factor, shorter
 from cannery.ops.fixed_point.average_pool import FixedAveragePool
 from cannery.ops.fixed_point.pointwise import (
     FixedRescale,
 )
-from cannery.ops.movement.op import Cast
+from cannery.ops.fixed_point.row_product import FixedRowProduct
+from cannery.ops.movement.op import Cast, Transpose
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
 from cannery.ops.reduce.op import ReduceMax, ReduceMin, ReduceSum
 
@@ -74,6 +75,32 @@ def mean(scope: Scope) -> str:
         moved = min(count.bit_length() - 1, 31 + factor.shift)
         factor = Factor((factor.multiplier << moved) // count, factor.shift - moved)
     return scope.node(FixedRescale(*y.bounds), [sums, *constants(scope, [factor])])
+
+
+@quantised("REDUCE_PROD")
+def product(scope: Scope) -> str:
+    """Rescaled after each factor, in the order in which elements are stored."""
+    x, known = scope.input(0), quantity(scope, 0)
+    y, axes = output_range(scope, activation=False), reduced_axes(scope, x)
+    if known is None:
+        raise UnsupportedError("its result is quantised, but its input is not")
+    if known.dtype is DType.UINT8:
+        raise UnsupportedError("on uint8 it is not supported")
+    require_types(scope, known, y)
+    shape = scope.shape(x)
+    kept = [a for a in range(len(shape)) if a not in axes]
+    count = int(np.prod([shape[a] for a in axes], dtype=np.int64))
+    if not count:
+        raise UnsupportedError("of no elements")
+    factor = make_factor(known.scale / y.scale ** (1 / count))
+    if factor.shift > 8:
+        raise UnsupportedError("the scale of its result is too small for its input")
+    rows = scope.node(Transpose((*kept, *axes)), [x], "rows")
+    rows = scope.reshaped(rows, (*(shape[a] for a in kept), count), "row")
+    found = scope.node(FixedRowProduct(known.zero, y.zero, shorter(factor)), [rows], "product")
+    if not scope.flag("KeepDims"):
+        return found
+    return scope.reshaped(found, tuple(1 if a in axes else d for a, d in enumerate(shape)), "kept")
 
 
 @quantised("REDUCE_MAX", "REDUCE_MIN")
