@@ -64,5 +64,5 @@ set(_CANNERY_BOARD_CURES "armv7-a7;armv7-a8;armv7-a9;armv7-a15;aarch64-a53;aarch
 # How generated code is compiled in every configuration.
 set(_CANNERY_PRIVATE_FLAGS_all "-O2;-fno-fast-math;-ffp-contract=off")
 set(_CANNERY_PRIVATE_FLAGS_gcc "-fno-tree-ter;-fno-tree-loop-distribute-patterns;-fno-schedule-insns")
-set(_CANNERY_PRIVATE_FLAGS_gcc_neon "-frename-registers")
+set(_CANNERY_PRIVATE_FLAGS_gcc_128 "-frename-registers")
 set(_CANNERY_PRIVATE_FLAGS_x86_32 "-mfpmath=sse")

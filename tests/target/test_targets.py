@@ -307,15 +307,17 @@ def test_origins() -> None:
 
 
 @pytest.mark.parametrize("kind", ["gcc", "clang"])
-@pytest.mark.parametrize("name", ["sse2", "avx512", "sse2-32", "atom32", "neon32", "neon64"])
+@pytest.mark.parametrize(
+    "name", ["sse2", "silvermont", "avx2", "avx512", "sse2-32", "atom32", "neon32", "neon64"]
+)
 def test_private_flags_by_compiler_and_processor(kind: str, name: str) -> None:
     """The old unit of 32-bit x86 would round otherwise; clang knows no flags of gcc."""
     flags = private_flags(kind, find_target(name).isa)
     assert set(PRIVATE_FLAGS["all"]) <= set(flags)
     assert ("-mfpmath=sse" in flags) is (name in ("sse2-32", "atom32"))
     assert (set(PRIVATE_FLAGS["gcc"]) <= set(flags)) is (kind == "gcc")
-    renames = kind == "gcc" and name.startswith("neon")
-    assert (set(PRIVATE_FLAGS["gcc_neon"]) <= set(flags)) is renames
+    renames = kind == "gcc" and not name.startswith("avx")
+    assert (set(PRIVATE_FLAGS["gcc_128"]) <= set(flags)) is renames
 
 
 def test_targets_of_32_bit_x86_compute_with_sse() -> None:
