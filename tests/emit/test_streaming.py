@@ -220,6 +220,18 @@ def test_policy_with_its_state_as_input_and_output(tmp_path: Path) -> None:
         assert np.abs(net.step(memory, obs) - actions).max() <= TOLERANCE
 
 
+def test_state_of_the_model_after_silence(tmp_path: Path) -> None:
+    """Here it counts the steps."""
+    need_program("gcc")
+    m = pytest.importorskip("frontends.onnx_models")
+    nodes = [m.node("Add", ["n", "one"], ["more"]), m.node("Add", ["more", "x"], ["y"])]
+    given = {"one": np.ones((1, 1), np.float32)}
+    proto = m.model(nodes, {"x": [1, 1], "n": [1, 1]}, ("y", "more"), weights=given)
+    net = cannery.load(m.write(tmp_path / "net.onnx", proto), state={"n": "more"}, isa="generic")
+    assert not net.new_state().any()
+    assert net.step(net.new_state(prewarm=True), np.zeros((1, 1), np.float32)) == 4097
+
+
 @pytest.mark.parametrize("states", [{"nothing": "h_out"}, {"h_in": "nothing"}, {"obs": "h_out"}])
 def test_states_that_are_none(tmp_path: Path, states: dict[str, str]) -> None:
     m = pytest.importorskip("frontends.onnx_models")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
 import pytest
 
-from cannery.errors import CanneryError, OptionError
-from cannery.frontends.streaming import AUTO, calls, to_streaming
+from cannery.errors import CanneryError, OptionError, UnsupportedError
+from cannery.frontends.streaming import AUTO, calls, declare_states, to_streaming
+from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
@@ -23,7 +25,7 @@ from cannery.ops.ordering.cumulative import CumSum
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.recurrent.op import Gru
 from frontends.causal_integers import IntegerMaker
-from frontends.causal_nets import STEPS, Maker, Tame, compare, compare_mixed
+from frontends.causal_nets import STEPS, Maker, Tame, call_by_call, compare, compare_mixed
 
 #: Channels of all values.
 C = 3
@@ -208,3 +210,87 @@ def test_what_is_nearly_between_two_integers_is_computed_in_calls() -> None:
     for offset, late in ((0.2, 0), (1e-5, 2)):
         found = to_streaming(graph(offset), 1, AUTO).calls
         assert found and found.latency == late
+
+
+def constant(p: Path, steps: int, number: float = 0.0) -> str:
+    return p.b.constant("c", np.full((1, steps, C), number, np.float32))
+
+
+def joined_to(p: Path, before: str, after: str = "") -> Path:
+    p.value = p.b.node(Concat(1), [before, p.value, *([after] if after else [])])
+    return p
+
+
+def delayed(p: Path) -> Path:
+    """A sum with the steps five before."""
+    start = p.value
+    p.add(Slice((0, 0, 0), (1, STEPS - 5, C), (1, 1, 1)))
+    return joined_to(p, constant(p, 5)).add(Add(), start)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda p: joined_to(p, constant(p, 2)).conv(3),
+        lambda p: joined_to(p, constant(p, 6, 0.5)).conv(3).conv(5),
+        lambda p: joined_to(p, constant(p, 2), constant(p, 1)).conv(3),
+        delayed,
+    ],
+)
+def test_constants_before_the_first_step_are_padding(build: Callable[[Path], Path]) -> None:
+    """As `torch.cat([torch.zeros(...), x])` makes them."""
+    for block in (1, 4):
+        assert compare(build(Path()).graph(), block, 0) > 0
+
+
+def test_constants_that_differ_are_no_padding() -> None:
+    p = Path()
+    values = np.arange(2 * C, dtype=np.float32).reshape(1, 2, C)
+    with pytest.raises(UnsupportedError, match="it joins steps with what has none"):
+        to_streaming(joined_to(p, p.b.constant("c", values)).conv(3).graph())
+
+
+def cached(kept: int = 3, axis: int = 1) -> Graph:
+    """Two windows over four steps, of a cache of three and what comes; the next cache begins `kept`
+    before the end.
+    """
+    p, following = Path(), list[str]()
+    for name in ("c", "d"):
+        shape = [1, STEPS, C]
+        shape[axis] = 3
+        p.value = p.b.node(Concat(axis), [p.b.input(name, tuple(shape)), p.value])
+        shape = list(p.b.types[p.value].shape)
+        start = [0, 0, 0]
+        start[axis], shape[axis] = shape[axis] - kept, shape[axis] - kept + 3
+        following.append(p.b.node(Slice(tuple(start), tuple(shape), (1, 1, 1)), [p.value]))
+        p.add(MatMul(), p.b.weight(p.b.types[p.value].shape[2], C)).add(Tanh())
+        p.conv(4, 0 if axis == 1 else 3)
+    for value in (p.value, *following):
+        p.b.output(value)
+    return declare_states(p.b.build(), dict(zip(("c", "d"), following, strict=True)))
+
+
+@pytest.mark.parametrize("block", [1, 4])
+def test_caches_of_the_model_are_its_past(block: int) -> None:
+    graph = cached()
+    calls = to_streaming(graph, block, 0, (1, 4))
+    x = np.random.default_rng(1).standard_normal((1, STEPS, C)).astype(np.float32)
+    zeros = np.zeros((1, 3, C), np.float32)
+    whole = evaluate(graph, {"x": x, "c": zeros, "d": zeros})[graph.outputs[0]]
+    made, *_ = call_by_call(calls, x, block)
+    np.testing.assert_allclose(np.concatenate(made, 1), whole, atol=1e-6)
+
+
+def test_what_is_not_the_next_cache() -> None:
+    """Steps before the last ones, features, and a network that takes one step."""
+    with pytest.raises(UnsupportedError, match="it joins steps with what has none"):
+        to_streaming(cached(kept=4))
+    with pytest.raises(UnsupportedError, match="is not along the axis of time"):
+        to_streaming(cached(axis=2), time_axis={"x": 1})
+    b = Tame(0)
+    y = b.node(Concat(1), [b.input("c", (1, 3, C)), b.input("x", (1, 1, C))])
+    b.output(b.node(Conv((1,), ((0, 0),), (1,)), [y, b.weight(4, C, C)]))
+    b.output(b.node(Slice((0, 1, 0), (1, 4, C), (1, 1, 1)), [y]))
+    graph = b.build()
+    with pytest.raises(OptionError, match="the model takes one step"):
+        to_streaming(declare_states(graph, {"c": graph.outputs[1]}))

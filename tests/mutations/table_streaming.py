@@ -13,6 +13,9 @@ _stepper = rows(f"{_F}/streaming/stepper.py", _STREAMS)
 _calls = rows(f"{_F}/streaming/calls.py", _STREAMS)
 _PADS = "tests/frontends/test_streaming_pads.py"
 _lead = rows(f"{_F}/streaming/lead.py", _PADS)
+_joined = rows(f"{_F}/streaming/joined.py", _PADS)
+_AFTER = "tests/emit/test_streaming.py::test_state_of_the_model_after_silence"
+_prewarm = rows(f"{_C}/api/net.py", _AFTER)
 _known = rows(f"{_F}/streaming/stepper.py", _PADS)
 _lengths = rows(f"{_F}/lengths.py", _STREAMS)
 _past = rows(f"{_F}/streaming/past.py", _STREAMS)
@@ -233,6 +236,32 @@ CHANGES: tuple[Change, ...] = (
         "what kernels may round otherwise is known",
         "_UNSURE = 1e-3",
         "_UNSURE = -1.0",
+    ),
+    _joined(
+        "any constants before the first step are padding",
+        "if len(values) != 1 or len(numbers) != 1:",
+        "if len(values) != 1:",
+    ),
+    _joined(
+        "any steps are the next cache",
+        "return node if end.op == whole else None",
+        "return node",
+    ),
+    _joined(
+        "constants at the end are padding before the first step",
+        "before, after = size(node.inputs[:k]), size(node.inputs[k + 1 :])",
+        "before, after = size(node.inputs[:k]) + size(node.inputs[k + 1 :]), 0",
+    ),
+    _calls(
+        "caches of features are the past",
+        "if value not in streams or streams[value].time != axis:",
+        "if value not in streams:",
+        _PADS,
+    ),
+    _prewarm(
+        "the state after silence is that after a reset where the model names it",
+        "elif prewarm:",
+        "elif False:",
     ),
     _known(
         "recurrent layers begin with zeros after padding",

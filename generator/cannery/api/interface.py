@@ -95,7 +95,7 @@ class Interface(NamedTuple):
 
     `calls` are those of a network that runs step by step, by size; `loops` says that there is a
     function for any number of them. There are outputs in one of `every` calls,
-    and silence changes nothing after `prewarm_calls`.
+    and silence changes nothing after `prewarm_calls`; `prewarms`: there is a function for them.
 
     `batch` is the size of the first axis of the inputs if that counts samples, else 0. `needs` are
     the words of /proc/cpuinfo that its processor must list, `machine` the processor's family.
@@ -118,6 +118,7 @@ class Interface(NamedTuple):
     loops: bool = False
     every: int = 1
     prewarm_calls: int = 0
+    prewarms: bool = False
 
     @property
     def step_inputs(self) -> tuple[Argument, ...]:
@@ -167,7 +168,7 @@ def interface_of(source: Source, batch: int, machine: str, needs: tuple[str, ...
         source.states.bytes, source.max_length, batch if plain else 0, machine, needs,
         _threads(source), source.graph.calls.latency if source.graph.calls else 0, _calls(source),
         bool(source.advances), source.graph.calls.every if source.graph.calls else 1,
-        source.prewarm_calls,
+        source.prewarm_calls, source.graph.calls is not None,
     )  # fmt: skip
 
 

@@ -138,7 +138,8 @@ class Net:
     def new_state(self, *, prewarm: bool = False, seed: int | None = None) -> Array:
         """The state before the first step, for `step`; `copy()` saves one.
 
-        With `prewarm`, it is the state after silence: `<NAME>_PREWARM_CALLS` calls with zeros.
+        With `prewarm`, it is the state after silence: `<NAME>_PREWARM_CALLS` calls with zeros. The
+        states that STATE names, or that belong to the model, are those after 4096 calls.
         `seed`, from 0 to 2^64 - 1, chooses the random numbers of a network with `noise="seed"`.
 
         Raises OptionError if the network does not run step by step, or draws no random numbers.
@@ -151,9 +152,14 @@ class Net:
         state = np.zeros(-(-size // 8), np.uint64).view(np.uint8)[:size]
         self._reset(pointer(state))
         calls = self._interface.prewarm_calls
-        if prewarm and calls:
+        if prewarm and self._interface.prewarms:
             function = _function(self._functions, f"{self.name}_prewarm")
             function(self._workspace(), pointer(state), ctypes.c_int32(calls))
+        elif prewarm:
+            smallest = self._interface.calls[0]
+            zeros = [np.zeros(argument.dims, argument.dtype) for argument in smallest.inputs]
+            for _ in range(calls):
+                self.step(state, *zeros)
         if seed is not None:
             self._seed(state, seed)
         return state

@@ -135,10 +135,12 @@ class Source:
 
     @property
     def prewarm_calls(self) -> int:
-        """Calls after which silence changes nothing; of recurrent layers that is never certain."""
+        """Calls after which silence changes nothing; of recurrent layers, and of states that the
+        model names itself, that is never certain.
+        """
         calls = self.graph.calls
         if calls is None:
-            return 0
+            return RECURRENT_STEPS if self.states.slots else 0
         steps = calls.settled + (RECURRENT_STEPS if calls.lasting else 0)
         whole = calls.steps * calls.round
         return -(-steps // whole) * calls.round

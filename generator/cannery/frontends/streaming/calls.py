@@ -8,6 +8,7 @@ from math import lcm
 from cannery.errors import CanneryError, OptionError, UnsupportedError
 from cannery.frontends.lengths import AheadError, first_that_works, guesses
 from cannery.frontends.streaming.axes import axes_of, known_times
+from cannery.frontends.streaming.joined import join_by_padding
 from cannery.frontends.streaming.past import Key, RateError
 from cannery.frontends.streaming.spelled import spell_out_attention
 from cannery.frontends.streaming.stepper import AUTO, Stepper
@@ -36,10 +37,10 @@ def to_streaming(
     OptionError where `block`, `latency` or `time_axis` do not fit.
     """
     blocks = (block, *(size for size in blocks if size != block))
-    graph = spell_out_attention(graph)
+    graph, caches = join_by_padding(spell_out_attention(graph))
     known = guesses(graph, axes_of(graph), known_times(graph, time_axis))
     _, found = first_that_works(
-        graph, known, lambda times: _run(graph, times, blocks, latency),
+        graph, known, lambda times: _run(graph, times, blocks, latency, caches),
         "without --streaming it runs on whole sequences; --state names inputs and outputs that are "
         "its state, --time-axis the axis of an input that is time", rank=lambda found: found[0],
     )  # fmt: skip
@@ -47,8 +48,9 @@ def to_streaming(
 
 
 def _run(
-    graph: Graph, times: dict[str, Time], blocks: Sequence[int], latency: int | str
-) -> tuple[int, Graph]:
+    graph: Graph, times: dict[str, Time], blocks: Sequence[int], latency: int | str,
+    caches: Mapping[str, int],
+) -> tuple[int, Graph]:  # fmt: skip
     """The network for a call; it knows what layers make of padding only if it is later without.
 
     Before the network, how unlikely these times are: 0 if outputs have steps and none is late.
@@ -57,7 +59,7 @@ def _run(
     failed: CanneryError | None = None
     for folds in (False, True):
         try:
-            found.append(_rewritten(graph, times, blocks, latency, folds=folds))
+            found.append(_rewritten(graph, times, blocks, latency, caches, folds=folds))
         except (UnsupportedError, AheadError) as error:
             failed = error if failed is None or isinstance(error, AheadError) else failed
         else:
@@ -74,8 +76,9 @@ def _latency_of(graph: Graph) -> int:
 
 
 def _rewritten(
-    graph: Graph, times: dict[str, Time], blocks: Sequence[int], latency: int | str, *, folds: bool
-) -> tuple[int, Graph]:
+    graph: Graph, times: dict[str, Time], blocks: Sequence[int], latency: int | str,
+    caches: Mapping[str, int], *, folds: bool,
+) -> tuple[int, Graph]:  # fmt: skip
     """Twice: first to see how far readers of one value look back, in calls of any block."""
     if not any(isinstance(node.op, Recurrent) for node in graph.nodes) and not any(
         time is not None for time in times.values()
@@ -102,7 +105,11 @@ def _rewritten(
             "none of its layers looks back: there is no state", where="--streaming",
             cure="leave it out; --dim gives the steps of a call",
         )  # fmt: skip
-    flows = [steppers[0].streams.get(v) for v in graph.outputs]
+    streams = steppers[0].streams
+    for value, axis in caches.items():
+        if value not in streams or streams[value].time != axis:
+            raise UnsupportedError("its cache is not along the axis of time", where=f"{value!r}")
+    flows = [streams.get(v) for v in graph.outputs]
     steps = any(stream and not stream.final for stream in flows)
     return 2 * (not steps) + (_latency_of(found) > 0), found
 

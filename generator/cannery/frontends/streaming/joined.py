@@ -1,0 +1,101 @@
+"""Values that are joined to what comes before them along time: constants, and caches that the model
+has as its own inputs and outputs. Both are padding: a cache begins with zeros, and then has what a
+call before has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cannery.errors import OptionError
+from cannery.ir.graph import Graph, Node, State
+from cannery.ir.rewrite import Rewriter
+from cannery.ops.concat.op import Concat
+from cannery.ops.movement.op import Pad, Slice
+
+
+def join_by_padding(graph: Graph) -> tuple[Graph, Mapping[str, int]]:
+    """The network with pads in place of such Concats, and without the states that are caches.
+
+    After it, the axes that must be time: those of the values that caches were joined to. Raises
+    OptionError where the model takes a single step.
+    """
+    rewriter, caches, axes = Rewriter(graph), list[State](), dict[str, int]()
+    for state in graph.states:
+        joined = _joins(rewriter, state)
+        if joined is not None and isinstance(joined.op, Concat):
+            axis = joined.op.axis
+            _require_steps(rewriter, state, joined, axis)
+            size = graph.types[state.input].shape[axis]
+            rewriter.replace_node(joined, [_pad(rewriter, joined, joined.inputs[1], size, 0, 0.0)])
+            caches.append(state)
+            axes[joined.output] = axis
+    for node in rewriter.nodes:
+        if isinstance(node.op, Concat):
+            _pad_by_constants(rewriter, node)
+    if not rewriter.changed:
+        return graph, axes
+    inputs, outputs = {s.input for s in caches}, {s.output for s in caches}
+    rewriter.outputs = tuple(v for v in graph.outputs if v not in outputs)
+    known = replace(graph, inputs=tuple(v for v in graph.inputs if v not in inputs))
+    rewriter.graph = replace(known, states=tuple(s for s in graph.states if s not in caches))
+    return replace(rewriter.finish(), outputs=rewriter.outputs), axes
+
+
+def _require_steps(rewriter: Rewriter, state: State, node: Node, axis: int) -> None:
+    if rewriter.types[node.inputs[1]].shape[axis] < 2:
+        raise OptionError(
+            f"the model takes one step, which {state.input!r} is joined to", where="--streaming",
+            cure="give a model of several steps, or leave it out: --state alone makes one step",
+        )  # fmt: skip
+
+
+def _joins(rewriter: Rewriter, state: State) -> Node | None:
+    """The Concat of a cache and a value, if that is all the cache is for, and the next cache is
+    their end.
+    """
+    node, end = rewriter.single_reader(state.input), rewriter.producer(state.output)
+    if node is None or end is None or state.initial:
+        return None
+    if not (isinstance(node.op, Concat) and isinstance(end.op, Slice)):
+        return None
+    axis, read = node.op.axis, end.inputs[0]
+    cache, shape = rewriter.types[state.input].shape, rewriter.types[read].shape
+    first = len(node.inputs) == 2 and node.inputs[0] == state.input
+    if not first or read not in (node.output, node.inputs[1]):
+        return None
+    starts = [0] * len(shape)
+    starts[axis] = shape[axis] - cache[axis]
+    whole = Slice(tuple(starts), shape, (1,) * len(shape))
+    return node if end.op == whole else None
+
+
+def _pad_by_constants(rewriter: Rewriter, node: Node) -> None:
+    """A pad in place of a Concat of one value with constants that are a number everywhere."""
+    constants = [rewriter.constants.get(v) for v in node.inputs]
+    values = [k for k, constant in enumerate(constants) if constant is None]
+    numbers = {number.item() for c in constants if c is not None for number in np.unique(c)[:2]}
+    if len(values) != 1 or len(numbers) != 1:
+        return
+    (k,), (number,) = values, numbers
+    axis = node.op.axis  # type: ignore[attr-defined]
+
+    def size(names: Sequence[str]) -> int:
+        return sum(rewriter.types[v].shape[axis] for v in names)
+
+    before, after = size(node.inputs[:k]), size(node.inputs[k + 1 :])
+    rewriter.replace_node(
+        node, [_pad(rewriter, node, node.inputs[k], before, after, float(number))]
+    )
+
+
+def _pad(
+    rewriter: Rewriter, node: Node, value: str, before: int, after: int, number: float
+) -> Node:
+    rank, axis = rewriter.types[value].rank, node.op.axis  # type: ignore[attr-defined]
+    pads = [(0, 0)] * rank
+    pads[axis] = before, after
+    return replace(node, op=Pad(tuple(pads), number), inputs=(value,))
