@@ -35,7 +35,7 @@ from quantized import FORMS, write_samples
 #: Keyword spotter, image classifier, visual wake words, anomaly detector.
 TINY = ("ds_cnn", "resnet_8", "mobilenet_025", "autoencoder")
 
-TARGETS = ("cortex-m4", "cortex-m7", "cortex-m0plus", "riscv32imc")
+TARGETS = ("cortex-m4", "cortex-m7", "cortex-m55", "cortex-m0plus", "riscv32imc")
 
 #: Bytes of a weight.
 WIDTHS = {"int8": 1, "int16": 2, "float32": 4}

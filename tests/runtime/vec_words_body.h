@@ -197,6 +197,35 @@ static void CHECKS(bytes)(void)
     release_guarded();
 }
 
+#if LANES == 4 && defined(CANNERY_HAS_LOW_BYTES)
+static void CHECKS(low_bytes)(void)
+{
+    const int32_t numbers[4] = {-3, 0x12345, 200, -129};
+    const i32x4 k = i32x4_load(numbers);
+    int n, j;
+    for (n = 0; n <= 4; ++n) {
+        uint8_t *const u = guarded_bytes(5, 1);
+        int8_t *const q = (int8_t *)guarded_bytes(5, 1);
+        int16_t *const w = (int16_t *)(void *)guarded_bytes(10, 1);
+        i32x4_low_u8_n(u, k, n);
+        i32x4_low_i8_n(q, k, n);
+        i32x4_low_s16_n(w, k, n);
+        if (n == 4) {
+            i32x4_low_u8(u, k);
+            i32x4_low_i8(q, k);
+            i32x4_low_s16(w, k);
+        }
+        for (j = 0; j < 5; ++j) {
+            const int32_t number = j < n ? numbers[j] : 0;
+            expect_int("low_u8", 4, j, u[j], (uint8_t)number);
+            expect_int("low_i8", 4, j, q[j], (int8_t)number);
+            expect_int("low_s16", 4, j, w[j], (int16_t)number);
+        }
+        release_guarded();
+    }
+}
+#endif
+
 #if LANES > 1
 static void CHECKS(put2)(void)
 {
@@ -612,6 +641,9 @@ static void CHECKS(all)(void)
     CHECKS(fours)();
     CHECKS(strided)();
     CHECKS(bytes)();
+#if LANES == 4 && defined(CANNERY_HAS_LOW_BYTES)
+    CHECKS(low_bytes)();
+#endif
 #if LANES > 1
     CHECKS(put2)();
 #endif

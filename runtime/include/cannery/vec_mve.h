@@ -25,6 +25,7 @@ typedef mve_pred16_t m32x4;
 
 #define CANNERY_HAS_F32X4 1
 #define CANNERY_PAIRS_APART 1
+#define CANNERY_HAS_LOW_BYTES 1
 
 /* ---- memory ------------------------------------------------------------ */
 
@@ -403,6 +404,14 @@ CANNERY_INLINE i32x4 cannery_mve_s16(i32x4 k)
                        CANNERY_MVE_OF(vldr, as, z, sign), )                                        \
     CANNERY_MVE_STORE_N(cannery_mve_store_##name##_n, lanes, type, 32, size "t.32", ,              \
                         CANNERY_MVE_OF(vstr, as, p, sign))                                         \
+    CANNERY_INLINE void i32x4_low_##name(type *p, i32x4 k)                                         \
+    {                                                                                              \
+        vstr##as##q_##sign##32(p, CANNERY_MVE_AS_##sign(k));                                       \
+    }                                                                                              \
+    CANNERY_INLINE void i32x4_low_##name##_n(type *p, i32x4 k, int n)                              \
+    {                                                                                              \
+        cannery_mve_store_##name##_n(p, CANNERY_MVE_AS_##sign(k), n);                              \
+    }                                                                                              \
     CANNERY_INLINE f32x4 f32x4_load_##name##_n(const type *p, int n)                               \
     {                                                                                              \
         return vcvtq_f32_##sign##32(cannery_mve_load_##name##_n(p, n));                            \
@@ -423,10 +432,14 @@ CANNERY_INLINE i32x4 cannery_mve_s16(i32x4 k)
     {                                                                                              \
         cannery_mve_store_##name##_n(p, of(vaddq_n_s32(f32x4_to_i32_round(v), zero)), n);          \
     }
+#define CANNERY_MVE_AS_u(k) vreinterpretq_u32_s32(k)
+#define CANNERY_MVE_AS_s(k) (k)
 #define CANNERY_MVE_OF(word, size, part, sign) word##size##q_##part##_##sign##32
 CANNERY_MVE_NARROW(u8, uint8_t, uint32x4_t, "b", u, cannery_mve_u8, b)
 CANNERY_MVE_NARROW(i8, int8_t, int32x4_t, "b", s, cannery_mve_i8, b)
 CANNERY_MVE_NARROW(s16, int16_t, int32x4_t, "h", s, cannery_mve_s16, h)
+#undef CANNERY_MVE_AS_u
+#undef CANNERY_MVE_AS_s
 #undef CANNERY_MVE_OF
 #undef CANNERY_MVE_NARROW
 
@@ -551,50 +564,17 @@ CANNERY_INLINE i32x4 i32x4_dot4(q8x4 a, q8x4 b, i32x4 acc)
     return vaddq_s32(acc, vmovltq_s16(odd));
 }
 
-/* ---- products of runs -------------------------------------------------------
- *
- * A run is a row of numbers, taken 16 bytes at a time: `next` loads them and moves the pointer on,
- * `part` loads the first n and zeros. `sum` adds the products of two such vectors to a sum in a
- * core register. Unsigned bytes become signed by flipping their highest bits. */
-#define CANNERY_MVE_RUNS(name, type, vector, bits, size, load, flipped)                            \
-    CANNERY_INLINE vector cannery_mve_run_##name(vector v)                                         \
-    {                                                                                              \
-        return flipped;                                                                            \
-    }                                                                                              \
-    CANNERY_MVE_LOAD_N(cannery_mve_first_##name, vector, type, bits, size "t." #bits, load, )      \
-    CANNERY_INLINE vector cannery_mve_part_##name(const type *p, int n)                            \
-    {                                                                                              \
-        return cannery_mve_run_##name(cannery_mve_first_##name(p, n));                             \
-    }                                                                                              \
-    /* Written out: compilers would keep an address for each vector. */                            \
-    CANNERY_INLINE vector cannery_mve_next_##name(const type **p)                                  \
-    {                                                                                              \
-        vector v;                                                                                  \
-        __asm__ volatile("vldr" size "." #bits " %q0, [%1], #16"                                   \
-                         : "=w"(v), "+r"(*p)                                                       \
-                         :                                                                         \
-                         : "memory");                                                              \
-        return cannery_mve_run_##name(v);                                                          \
-    }
-CANNERY_MVE_RUNS(i8, int8_t, int8x16_t, 8, "b", vldrbq_z_s8, v)
-CANNERY_MVE_RUNS(u8, uint8_t, uint8x16_t, 8, "b", vldrbq_z_u8, veorq_u8(v, vdupq_n_u8(128)))
-CANNERY_MVE_RUNS(s16, int16_t, int16x8_t, 16, "h", vldrhq_z_s16, v)
-#undef CANNERY_MVE_RUNS
+/* ---- runs of numbers for products, see quantized/mve.py --------------------- */
 
-CANNERY_INLINE int32_t cannery_mve_sum_i8(int32_t sum, int8x16_t a, int8x16_t b)
-{
-    return vmladavaq_s8(sum, a, b);
-}
+#if defined(__clang__)
+#define CANNERY_MVE_PREDICATES /* no name for the predicate register */
+#else
+#define CANNERY_MVE_PREDICATES "p0",
+#endif
 
-CANNERY_INLINE int32_t cannery_mve_sum_u8(int32_t sum, uint8x16_t a, int8x16_t b)
-{
-    return vmladavaq_s8(sum, vreinterpretq_s8_u8(a), b);
-}
-
-CANNERY_INLINE int32_t cannery_mve_sum_s16(int32_t sum, int16x8_t a, int16x8_t b)
-{
-    return vmladavaq_s16(sum, a, b);
-}
+CANNERY_MVE_LOAD_N(cannery_mve_first_i8, int8x16_t, int8_t, 8, "bt.8", vldrbq_z_s8, )
+CANNERY_MVE_LOAD_N(cannery_mve_first_u8, uint8x16_t, uint8_t, 8, "bt.8", vldrbq_z_u8, )
+CANNERY_MVE_LOAD_N(cannery_mve_first_s16, int16x8_t, int16_t, 16, "ht.16", vldrhq_z_s16, )
 
 /* Copies n numbers in whole vectors: zeros may follow them, up to 15 bytes. */
 #define CANNERY_MVE_GATHER(name, type, vector, numbers, store)                                     \

@@ -126,6 +126,8 @@
  *   b8x8_load(p), b8x8_flip(a)   eight bytes at any address; the highest bit of each flipped
  *   p16x4_mul_bytes(a, b), p16x4_mla_bytes(a, b, acc)   their eight products, and added to acc;
  *                           must not leave int16
+ *   i32x4_low_u8(p, k), i32x4_low_i8, i32x4_low_s16   p[i] = the lowest bits of k[i]; also _n(p, k,
+ *                           n); only if CANNERY_HAS_LOW_BYTES
  *   i32x4_add_first(a, acc), i32x4_add_second(a, acc)   acc[i] + a[i]; acc[i] + a[i + 4]. These
  *                           from b8x8 on only if CANNERY_HAS_BYTE_PRODUCTS
  * Eight and sixteen lanes

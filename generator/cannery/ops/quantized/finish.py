@@ -37,7 +37,8 @@ class Finish:
 
     `start` is the array of the sums' initial values; empty: zeros. `small`: the results provably
     fit the quick words for bytes. `fixed`: how single sums are scaled without floats;
-    `derived` is then the scale of a `channel`, if no array holds it.
+    `derived` is then the scale of a `channel`, if no array holds it. `by_lanes`: the vocabulary
+    stores the lowest bytes of lanes, so vectors, too, are clamped as integers.
     """
 
     op: QuantizedProduct
@@ -50,6 +51,7 @@ class Finish:
     fixed: FixedScale | None
     derived: str
     constants: tuple[ConstArray, ...]
+    by_lanes: bool = False
 
     @property
     def y(self) -> str:
@@ -180,7 +182,7 @@ class Finish:
         while n < len(vecs):
             pair = vecs[n : n + 2]
             full = len(pair) == 2 and all(v.full and v.lanes == pair[0].lanes for v in pair)
-            both = full and self.op.result_dtype in STORED and self.small
+            both = full and self.op.result_dtype in STORED and self.small and not self.by_lanes
             found.append((n, n + 1) if both else (n,))
             n += 2 if both else 1
         return found
@@ -190,6 +192,8 @@ class Finish:
         t = v.t
         found = [f"{t} {name} = {t}_mul({whole}, {factors[0]});"]
         found += [f"{name} = {t}_add({name}, {bias});" for bias in factors[1:]]
+        if self._clamps(v):
+            return found
         if self.table:
             found.append(f"{name} = {self.table.c(f'{self.symbol}_table', t, name)};")
         else:
@@ -208,12 +212,34 @@ class Finish:
         op, v = self.op, vecs[0]
         if op.result_dtype is DType.FLOAT32:
             return [v.store(pointer, values[0])]
+        if self._clamps(v):
+            return self._clamped(v, values[0], pointer)
         zero = 0 if op.bound else op.zero or 0
         if len(values) == 2:
             word = Groups.PUTS[op.dtype].replace("put", "put2")
             return [f"{v.t}_{word}({pointer}, {', '.join(values)}, {zero});"]
         write = put if op.bound or self.small else saturate
         return write(v, values[0], pointer, zero, op.dtype)
+
+    def _clamps(self, v: Vec) -> bool:
+        """Whether a vector is clamped as integers."""
+        return self.by_lanes and v.lanes == 4 and self.held is not None
+
+    def _clamped(self, v: Vec, value: str, pointer: str) -> list[str]:
+        """Statements that do so with rounded floats, and store them."""
+        assert self.held
+        zero, low, high = self.held
+        t, count = f"i32x{v.lanes}", "" if v.full else f", {v.valid}"
+        found = [f"{t} k = {v.t}_to_i32_round({value});"]
+        if zero:
+            found.append(f"k = {t}_add(k, {t}_set1({zero}));")
+        low_bytes = f"{t}_{Groups.PUTS[self.op.dtype].replace('put', 'low')}{'_n' if count else ''}"
+        return [
+            *found,
+            f"k = {t}_max(k, {t}_set1({low}));",
+            f"k = {t}_min(k, {t}_set1({high}));",
+            f"{low_bytes}({pointer}, k{count});",
+        ]
 
 
 def _store_sums(v: Vec, acc: str, pointer: str) -> list[str]:
@@ -262,7 +288,11 @@ def make_finish(
     if op.is_sum or vary:
         return finish
     added = job.constant(bias) if bias else np.zeros(1, np.float32)
-    finish = replace(finish, small=_is_small(op, largest, job.constant(scale), added))
+    finish = replace(
+        finish,
+        small=_is_small(op, largest, job.constant(scale), added),
+        by_lanes=job.isa.has("mve"),
+    )
     if job.isa.has("soft_float"):
         return _without_floats(
             finish, largest * factor, job.constant(scale) / np.float32(factor), added

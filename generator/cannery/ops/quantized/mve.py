@@ -28,9 +28,8 @@ from cannery.target.isa import Isa
 #: Rows and outputs of tiles.
 SHAPES = ((1, 4), (1, 6), (2, 2), (2, 3), (3, 2))
 
-#: The names of types in the words of vec_mve.h, and of their vectors.
+#: The names of types in the words of vec_mve.h.
 NAMES = {DType.INT8: "i8", DType.UINT8: "u8", DType.INT16: "s16"}
-VECTORS = {"i8": "int8x16_t", "u8": "uint8x16_t", "s16": "int16x8_t"}
 
 #: Bytes of a vector.
 VECTOR = 16
@@ -92,24 +91,24 @@ class Tiles:
         return NAMES[self.dtype]
 
     @property
-    def weights(self) -> str:
-        """The name of the weights' type."""
-        return "s16" if self.dtype is DType.INT16 else "i8"
-
-    @property
     def weight_type(self) -> str:
         """The C type of a weight."""
         return "int16_t" if self.dtype is DType.INT16 else "int8_t"
 
     @property
-    def vector(self) -> str:
-        """The C type of a vector of inputs."""
-        return VECTORS[self.name]
+    def bits(self) -> int:
+        """Bits of a number."""
+        return 8 * self.dtype.bytes
 
     @property
-    def weight_vector(self) -> str:
-        """The C type of a vector of weights."""
-        return VECTORS[self.weights]
+    def letter(self) -> str:
+        """What loads of such numbers are called by."""
+        return "h" if self.dtype is DType.INT16 else "b"
+
+    @property
+    def flips(self) -> bool:
+        """Whether the highest bit of each input is flipped, which makes it signed."""
+        return self.dtype is DType.UINT8
 
     @property
     def step(self) -> int:
