@@ -22,6 +22,9 @@ from cannery.target.targets import ANY
 if TYPE_CHECKING:
     from cannery.emit.source import Source
 
+#: Embedded frameworks whose packages `--emit` makes.
+FRAMEWORKS = ("zephyr", "esp-idf", "platformio", "arduino", "cmsis-pack")
+
 
 @click.command(
     "compile",
@@ -58,9 +61,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--emit",
-    type=click.Choice(["make", "meson"]),
+    type=click.Choice(["make", "meson", *FRAMEWORKS]),
     multiple=True,
-    help="Also write a Makefile or a meson.build, which builds and installs the library.",
+    help="Also write a Makefile or a meson.build, which builds and installs the library, or make "
+    "the folder a package of an embedded framework.",
 )
 @click.option(
     "--autotuned",
@@ -90,6 +94,7 @@ def command(
     from cannery.api.compile import files_in, notes_of, with_library, within
     from cannery.choose.lookup import untuned
     from cannery.emit.build_files import build_file
+    from cannery.emit.packages import package_files
     from cannery.pipeline import compile_model
 
     options = options_of(model, raw)
@@ -108,8 +113,12 @@ def command(
             "makes a static library", where=f"--emit {emit[0]}", cure="leave out --shared"
         )
     compiled = compile_model(options, keep if dump is not None else None)
-    built = dict(build_file(kind, options.name, compiled.files, options.cc or "") for kind in emit)
-    compiled = replace(compiled, files={**compiled.files, **built})
+    for kind in emit:
+        if kind in FRAMEWORKS:
+            more = package_files(kind, options.name, compiled.files)
+        else:
+            more = dict([build_file(kind, options.name, compiled.files, options.cc or "")])
+        compiled = replace(compiled, files={**compiled.files, **more})
     if not sources_only:
         compiled = with_library(options, compiled)
     results = files_in(folder, options, compiled.files)

@@ -59,7 +59,8 @@ def build_file(
     if openmp in files:
         flags = {compiler: (*f, OPENMP_FLAG) for compiler, f in units[-1].flags.items()}
         units.append(Unit(f"{name}_openmp", (openmp,), flags))
-    path, weights = BUILD_FILES[kind], _weights(units, files)
+    path = BUILD_FILES[kind]
+    weights = large_weights([source for unit in units for source in unit.sources], files)
     text = render(
         f"emit/{path}.j2", name=name, version=__version__, units=units,
         cc=cc.replace("$", "$$") or _compiler(parts),
@@ -85,9 +86,10 @@ def _compiler(parts: Sequence[Mapping[str, Any]]) -> str:
     return f"{triple}-gcc" if triple and not triple.startswith("x86_64-") else ""
 
 
-def _weights(units: Sequence[Unit], files: Mapping[str, Content]) -> list[Weights]:
+def large_weights(sources: Sequence[str], files: Mapping[str, Content]) -> list[Weights]:
+    """The files of large weights that some sources read."""
     found = []
-    for source in (source for unit in units for source in unit.sources):
+    for source in sources:
         binary = f"{source.removesuffix('.c')}.bin"
         if source.endswith(_WEIGHTS) and binary in files:
             macro = f"{source.removesuffix('.c').upper()}_FILE"
