@@ -25,21 +25,22 @@ from networks import write_network
 BUDGETS = {
     ("ball", "ssse3"): 13923,
     ("ball", "avx2"): 4179,
-    ("ball", "aarch64-a53"): 5739,
+    ("ball", "aarch64-a53"): 6780,
     ("ball", "cortex-m7"): 30646,
     ("ball", "riscv64"): 28634,
     ("pedestrian", "ssse3"): 420120,
-    ("pedestrian", "aarch64-a53"): 202301,
+    ("pedestrian", "aarch64-a53"): 260537,
 }
 
-#: Cycles of all steps by Cannery's model of these processors, for the target of a Cortex-A53.
+#: Cycles of all steps by Cannery's model of these processors.
 CYCLES = {
-    ("ball", "cortex-a53"): 8242,
+    ("ball", "cortex-a53"): 7742,
     ("ball", "cortex-a55"): 6983,
-    ("pedestrian", "cortex-a53"): 317402,
+    ("pedestrian", "cortex-a53"): 287414,
     ("pedestrian", "cortex-a55"): 257555,
+    ("walking_policy", "cortex-a53"): 135378,
 }
-IN_ORDER = "aarch64-a53"
+IN_ORDER = {"cortex-a53": "aarch64-a53", "cortex-a55": "aarch64-a55"}
 COMPILER = "gcc 12."
 
 #: How much more is let pass: another patch of the compiler.
@@ -80,7 +81,7 @@ def test_networks_keep_their_budgets(network: str, target: str, tmp_path: Path) 
 @pytest.mark.parametrize(("network", "cpu"), CYCLES)
 def test_networks_keep_their_cycles(network: str, cpu: str, tmp_path: Path) -> None:
     """By the model, which counts what waits for loads and sums."""
-    found = need_counts(network, IN_ORDER, tmp_path, cpu).cycles
+    found = need_counts(network, IN_ORDER[cpu], tmp_path, cpu).cycles
     assert found is not None
     assert found <= SLACK * CYCLES[network, cpu]
 
@@ -90,5 +91,5 @@ if __name__ == "__main__":
         for key in BUDGETS:
             sys.stdout.write(f"    {key}: {counted(*key, Path(name)).instructions},\n")
         for network, cpu in CYCLES:
-            found = counted(network, IN_ORDER, Path(name), cpu).cycles
+            found = counted(network, IN_ORDER[cpu], Path(name), cpu).cycles
             sys.stdout.write(f"    {(network, cpu)}: {found:.0f},\n")

@@ -340,6 +340,16 @@ static void check_shuffles_4(void)
     expect_lanes("fma_lane2", f32x4_fma_lane2(a, b, c), 16, 24, 32, 40);
     expect_lanes("fma_lane3", f32x4_fma_lane3(a, b, c), 17, 26, 35, 44);
 #endif
+#ifdef CANNERY_HAS_ORDERED
+    expect_lanes("load_ordered", f32x4_load_ordered(p + 1), 2, 3, 4, 5);
+    expect_lanes("join_ordered",
+                 f32x4_join_ordered(f32x4_load_low_ordered(p + 1), f32x4_load_high_ordered(p + 5)),
+                 2, 3, 8, 9);
+    expect_lanes("fma_lane0_ordered", f32x4_fma_lane0_ordered(a, b, c), 14, 20, 26, 32);
+    expect_lanes("fma_lane1_ordered", f32x4_fma_lane1_ordered(a, b, c), 15, 22, 29, 36);
+    expect_lanes("fma_lane2_ordered", f32x4_fma_lane2_ordered(a, b, c), 16, 24, 32, 40);
+    expect_lanes("fma_lane3_ordered", f32x4_fma_lane3_ordered(a, b, c), 17, 26, 35, 44);
+#endif
     f32x4_transpose4(&a, &b, &c, &d);
     expect_lanes("transpose4", a, 1, 5, 9, 13);
     expect_lanes("transpose4", b, 2, 6, 10, 14);

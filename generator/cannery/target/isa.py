@@ -20,12 +20,13 @@ class Isa:
 
     `lanes` are the float32 vector widths, ascending, always including 1. `registers` counts the
     architectural vector registers. `macros` must all be defined by the compiler; `flags` make gcc
-    and clang define them. `capabilities`: fma, lane_fma, rotate, pairs (broadcast2 and add_pairs of
-    the widths over four), masks, gather, dot2_s16, dot4_u8s8, mmla (products of matrices of
-    bytes), byte_table (looks up any of 256 bytes), slp (compilers make vectors of neighbouring
-    scalars), dsp (Thumb's instructions for pairs of int16), mve (sums of products of 16 bytes),
-    soft_float (no FPU: functions compute with floats). `machine` (or its name) is the processor for
-    which costs are estimated; it does not change the instruction set.
+    and clang define them. `capabilities`: fma, lane_fma, ordered (words that compilers keep in
+    order), rotate, pairs (broadcast2 and add_pairs of the widths over four), masks, gather,
+    dot2_s16, dot4_u8s8, mmla (products of matrices of bytes), byte_table (looks up any of 256
+    bytes), slp (compilers make vectors of neighbouring scalars), dsp (Thumb's instructions for
+    pairs of int16), mve (sums of products of 16 bytes), soft_float (no FPU: functions compute with
+    floats). `machine` (or its name) is the processor for which costs are estimated; it does not
+    change the instruction set.
     `integer_registers` are those that code without vectors may use for numbers and addresses.
     """
 
@@ -129,14 +130,14 @@ _ROWS = (
     Isa("neon32", "arm", 32, (1, 4), 16, "vec_neon.h", ("__ARM_NEON",),
         ("-mfpu=neon",), frozenset({"lane_fma"}), "arm-128"),
     Isa("neon64", "arm", 64, (1, 4), 32, "vec_neon.h", ("__ARM_NEON", "__aarch64__"), (),
-        frozenset({"fma", "lane_fma", "byte_table"}), "arm-128"),
+        frozenset({"fma", "lane_fma", "ordered", "byte_table"}), "arm-128"),
     Isa("neon64dot", "arm", 64, (1, 4), 32, "vec_neon.h",
         ("__ARM_NEON", "__aarch64__", "__ARM_FEATURE_DOTPROD"), ("-march=armv8.2-a+dotprod",),
-        frozenset({"fma", "lane_fma", "dot4_u8s8", "byte_table"}), "arm-128"),
+        frozenset({"fma", "lane_fma", "ordered", "dot4_u8s8", "byte_table"}), "arm-128"),
     Isa("neon64i8mm", "arm", 64, (1, 4), 32, "vec_neon.h",
         ("__ARM_NEON", "__aarch64__", "__ARM_FEATURE_DOTPROD", "__ARM_FEATURE_MATMUL_INT8"),
         ("-march=armv8.2-a+dotprod+i8mm",),
-        frozenset({"fma", "lane_fma", "dot4_u8s8", "mmla", "byte_table"}), "arm-128"),
+        frozenset({"fma", "lane_fma", "ordered", "dot4_u8s8", "mmla", "byte_table"}), "arm-128"),
     Isa("riscv64v128", "riscv", 64, (1, 4), 32, "vec_rvv.h", _RVV,
         ("-march=rv64gcv", *_RVV_FLAGS), _RVV_CAPS, "riscv-v"),
     Isa("riscv64v256", "riscv", 64, (1, 4, 8), 32, "vec_rvv.h", (*_RVV, "__riscv_zvl256b"),

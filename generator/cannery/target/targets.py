@@ -102,9 +102,10 @@ def _triple(isa: Isa) -> str:
 
 def _cpu(
     name: str, cpu: str, isa: str, bits: int, flags: str, emulator: str,
-    pipeline: str, mhz: int, processor: Processor, cpu_flags: str = "",
+    pipeline: str, mhz: int, processor: Processor, cpu_flags: str = "", machine: str = "",
 ) -> Target:  # fmt: skip
     row = isa_row(isa).with_bits(bits)
+    row = row.meant_for(machine or row.machine)
     needed = tuple(f"{_CPU_FLAGS[isa]} {cpu_flags}".split())
     return Target(
         name, cpu, row, _triple(row), tuple(flags.split()),
@@ -221,7 +222,7 @@ _ARM_CPUS = (
     _cpu("armv7-a15", "Arm Cortex-A15", "neon32", 32, "-mcpu=cortex-a15 -mfpu=neon-vfpv4",
          "qemu-arm -cpu cortex-a15", "cortex-a15", 2000, arm(0xC0F), "vfpv4"),
     _cpu("aarch64-a53", "Arm Cortex-A53", "neon64", 64, "-mcpu=cortex-a53",
-         "qemu-aarch64 -cpu cortex-a53", "cortex-a53", 1200, arm(0xD03)),
+         "qemu-aarch64 -cpu cortex-a53", "cortex-a53", 1200, arm(0xD03), machine="cortex-a53"),
     _cpu("aarch64-a55", "Arm Cortex-A55", "neon64dot", 64, "-mcpu=cortex-a55",
          _A76, "cortex-a55", 1800, arm(0xD05)),
     _cpu("aarch64-a57", "Arm Cortex-A57", "neon64", 64, "-mcpu=cortex-a57",

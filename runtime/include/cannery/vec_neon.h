@@ -300,6 +300,73 @@ CANNERY_LANE_FMA(3, vmlaq_lane_f32(c, a, vget_high_f32(b), 1))
 #endif
 #undef CANNERY_LANE_FMA
 
+/* ---- ordered ----------------------------------------------------------- */
+
+#if defined(__aarch64__) && !defined(__AARCH64EB__)
+#define CANNERY_HAS_ORDERED 1
+#if defined(__GNUC__)
+/* Volatile statements keep their order, and the registers are left to the compiler. */
+typedef float cannery_two_floats __attribute__((vector_size(8), may_alias, aligned(4)));
+typedef float cannery_four_floats __attribute__((vector_size(16), may_alias, aligned(4)));
+
+CANNERY_INLINE f32x4 f32x4_load_ordered(const float *p)
+{
+    f32x4 v;
+    __asm__ volatile("ldr %q0, %1" : "=w"(v) : "m"(*(const cannery_four_floats *)p));
+    return v;
+}
+
+CANNERY_INLINE f32x4 f32x4_load_low_ordered(const float *p)
+{
+    f32x4 v;
+    __asm__ volatile("ldr %d0, %1" : "=w"(v) : "m"(*(const cannery_two_floats *)p));
+    return v;
+}
+
+CANNERY_INLINE uint64_t f32x4_load_high_ordered(const float *p)
+{
+    uint64_t high;
+    __asm__ volatile("ldr %0, %1" : "=r"(high) : "m"(*(const cannery_two_floats *)(p + 2)));
+    return high;
+}
+
+CANNERY_INLINE f32x4 f32x4_join_ordered(f32x4 low, uint64_t high)
+{
+    __asm__ volatile("ins %0.d[1], %1" : "+w"(low) : "r"(high));
+    return low;
+}
+
+#define CANNERY_ORDERED_FMA(k)                                                                     \
+    CANNERY_INLINE f32x4 f32x4_fma_lane##k##_ordered(f32x4 a, f32x4 b, f32x4 c)                    \
+    {                                                                                              \
+        __asm__ volatile("fmla %0.4s, %1.4s, %2.s[" #k "]" : "+w"(c) : "w"(a), "w"(b));            \
+        return c;                                                                                  \
+    }
+#else
+CANNERY_WORD1(f32x4, f32x4_load_ordered, const float *, vld1q_f32(a))
+CANNERY_WORD1(f32x4, f32x4_load_low_ordered, const float *,
+              vcombine_f32(vld1_f32(a), vdup_n_f32(0.0f)))
+CANNERY_WORD1(uint64_t, f32x4_load_high_ordered, const float *,
+              vget_lane_u64(vreinterpret_u64_f32(vld1_f32(a + 2)), 0))
+
+CANNERY_INLINE f32x4 f32x4_join_ordered(f32x4 low, uint64_t high)
+{
+    return vreinterpretq_f32_u64(vsetq_lane_u64(high, vreinterpretq_u64_f32(low), 1));
+}
+
+#define CANNERY_ORDERED_FMA(k)                                                                     \
+    CANNERY_INLINE f32x4 f32x4_fma_lane##k##_ordered(f32x4 a, f32x4 b, f32x4 c)                    \
+    {                                                                                              \
+        return f32x4_fma_lane##k(a, b, c);                                                         \
+    }
+#endif
+CANNERY_ORDERED_FMA(0)
+CANNERY_ORDERED_FMA(1)
+CANNERY_ORDERED_FMA(2)
+CANNERY_ORDERED_FMA(3)
+#undef CANNERY_ORDERED_FMA
+#endif
+
 /* ---- conversion and rounding ------------------------------------------- */
 
 #define CANNERY_OWN_CONVERSION 1

@@ -112,6 +112,11 @@
  *   f32x4_slide1, 2, 3(a, b)   lanes k .. 3 of a, then 0 .. k - 1 of b
  *   f32x4_lane0 .. 3(v)     every lane = v[k]
  *   f32x4_fma_lane0 .. 3(a, b, c)  c + a*b[k]; only if CANNERY_HAS_LANE_FMA
+ *   f32x4_load_ordered(p), f32x4_fma_lane0_ordered .. 3(a, b, c)   the same; compilers keep these
+ *                           in the order in which they are written, for processors that do
+ *   f32x4_load_low_ordered(p)   p[0], p[1], and anything; f32x4_load_high_ordered(p) -> uint64_t,
+ *                           the bits of p[2], p[3]; f32x4_join_ordered(low, high)  both. These
+ *                           only if CANNERY_HAS_ORDERED
  *   p16x4_load4(p), q8x4_load4(p)  four groups at any address, as they are in memory
  *   p16x4_load4_n(p, n), q8x4_load4_n(p, n)   n of their numbers, 0 for the others
  *   i32x4_dot_lane0 .. 3(a, b, acc)   like I_dot with group k of such an a in all lanes;

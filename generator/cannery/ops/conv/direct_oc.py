@@ -30,8 +30,8 @@ from cannery.ir.graph import Graph
 from cannery.layouts import Halo
 from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes, why_not_dense
 from cannery.ops.conv.pairs import pair_panel, paired, worth_pairing
+from cannery.ops.shared import dual, gemm
 from cannery.ops.shared import epilogue as epilogues
-from cannery.ops.shared import gemm
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.gemm import VectorBlock
@@ -158,7 +158,7 @@ class ConvDirectOc(Schedule):
                 tile = (min(mr, shape.ow), min(nr, vectors))
                 for unroll in _levels(shape):
                     for broadcast in (
-                        *broadcast_words(shape, isa, lanes),
+                        *broadcast_words(shape, isa, lanes, gemm.whole_tile(graph, *tile)),
                         *_pairs(shape, isa, lanes),
                     ):
                         found.append(Tunables(lanes, *tile, unroll, broadcast))
@@ -197,6 +197,7 @@ class ConvDirectOc(Schedule):
                 tile = tile_cycles(
                     isa, pixels, n - 0.5 * halves, reads, k, inputs * work, held,
                     early_inputs(isa, p.broadcast, pixels), 2 * p.lanes if halves else p.lanes,
+                    dual=p.broadcast == dual.DUAL,
                 )  # fmt: skip
                 each = tile + 6.0 + 2.0 * halves * pixels
                 cycles += tiles * block.count * each
@@ -232,6 +233,7 @@ class ConvDirectOc(Schedule):
             "ep": ep,
             "held": held_weights(job.isa),
             "in_turns": pixels_in_turns(job.isa, p.broadcast),
+            "in_order": channels_in_order(job.isa, p.broadcast, shape.sw * job.inputs[0].col),
             "paired": lambda v: pairing and paired(v, job.isa),
             "pairs": lambda block: [v for v in block.vecs if paired(v, job.isa)],
             "unpaired": lambda block: [v for v in block.vecs if not paired(v, job.isa)],
@@ -308,20 +310,22 @@ def _joined_levels(shape: ConvShape) -> tuple[str, ...]:
     return ("none",) if shape.ic > MAX_JOINED_IN_LINE else ("kh",)
 
 
-def broadcast_words(shape: ConvShape, isa: Isa, lanes: int) -> list[str]:
-    """The ways in which an input can reach all lanes."""
+def broadcast_words(
+    shape: ConvShape, isa: Isa, lanes: int, tile: tuple[int, int] | None
+) -> list[str]:
+    """The ways in which an input can reach all lanes; for `tile` see `gemm.broadcasts`."""
     found = ["set1"]
     if lanes == 4 and shape.ic >= 4:
         found += ["rotate"] if isa.has("rotate") else []
-        found += ["lane"] if isa.has("lane_fma") else []
+        found += ["lane", *dual.ways(isa, tile)] if isa.has("lane_fma") else []
     return found
 
 
-def tile_words(shape: ConvShape, isa: Isa, lanes: int, mr: int) -> list[str]:
-    """The same for tiles of `mr` pixels."""
-    tiles = any(mr == pixels for pixels, _ in SLIDING_TILES)
+def tile_words(shape: ConvShape, isa: Isa, lanes: int, tile: tuple[int, int]) -> list[str]:
+    """The same for tiles of float32, also with inputs that slide."""
+    tiles = any(tile[0] == pixels for pixels, _ in SLIDING_TILES)
     slides = tiles and gemm.slides(isa, lanes, shape.ic)
-    return broadcast_words(shape, isa, lanes) + ["slide"] * slides
+    return broadcast_words(shape, isa, lanes, tile) + ["slide"] * slides
 
 
 def _sliding(shape: ConvShape, lanes: int, vectors: int) -> list[Tunables]:
@@ -406,6 +410,30 @@ def pixels_in_turns(isa: Isa, broadcast: str) -> Callable[[VectorBlock, Sequence
         return 1 < len(pixels) <= most and needed <= isa.registers
 
     return in_turns
+
+
+def channels_in_order(
+    isa: Isa, broadcast: str, pixel: int
+) -> Callable[[VectorBlock, Sequence[int], str, int, str, int], list[str]]:
+    """Statements of four channels at `xk` + `first` and weights at `wk` + `at` in the order of
+    `dual.py`, for pixels at a distance of `pixel`; empty if they are not in that order.
+    """
+
+    def in_order(
+        block: VectorBlock, pixels: Sequence[int], xk: str, first: int, wk: str, at: int
+    ) -> list[str]:
+        if broadcast != dual.DUAL:
+            return []
+        inputs = [f"{xk}{offset(first + px * pixel)}" for px in pixels]
+        weights = [
+            [f"{wk}{offset(at + r * block.width + v.packed)}" for v in block.vecs] for r in range(4)
+        ]
+        return dual.statements(
+            len(pixels), len(block.vecs), isa.registers, dual.addresses(inputs, weights),
+            lambda p: f"a{pixels[p.row]}_{p.vector}",
+        )  # fmt: skip
+
+    return in_order
 
 
 def joined_residual(job: Job) -> Callable[[int], Callable[[int], str]]:

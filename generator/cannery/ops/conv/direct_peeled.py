@@ -23,6 +23,7 @@ from cannery.ops.conv.direct_oc import (
     Tunables,
     broadcast_words,
     can_join,
+    channels_in_order,
     held_weights,
     joined_residual,
     pack_weights,
@@ -33,6 +34,8 @@ from cannery.ops.conv.direct_oc import (
 )  # fmt: skip
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.shared import epilogue as epilogues
+from cannery.ops.shared import gemm
+from cannery.ops.shared.dual import DUAL
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import split_lanes
 from cannery.ops.shared.tiles import tile_registers
@@ -100,7 +103,7 @@ class ConvDirectPeeled(Schedule):
                 Tunables(lanes, *tile, unroll, broadcast)
                 for tile in tiles
                 for unroll in (("kw",) if shape.ic <= 4 else ("ic", "kw"))
-                for broadcast in broadcast_words(shape, isa, lanes)
+                for broadcast in broadcast_words(shape, isa, lanes, gemm.whole_tile(graph, *tile))
             ]
         small = [p for p in found if p.statements(_unrolled(shape, p, isa)) <= MAX_UNROLLED]
         least = min(found, key=lambda p: (p.joined, _unrolled(shape, p, isa)))
@@ -123,7 +126,7 @@ class ConvDirectPeeled(Schedule):
                     early = early_inputs(isa, p.broadcast, count)
                     tile += tile_cycles(
                         isa, count, n, count * loads + n, shape.ic, count * work, early=early,
-                        lanes=p.lanes,
+                        lanes=p.lanes, dual=p.broadcast == DUAL,
                     )  # fmt: skip
                     tile += 0.5 * shape.ic if p.unroll == "ic" else 0.0
                 cycles += part.count * block.count * (rows * (tile + 2.0) + shape.oh * 8.0)
@@ -143,6 +146,7 @@ class ConvDirectPeeled(Schedule):
             s=shape,
             held=held_weights(job.isa),
             in_turns=pixels_in_turns(job.isa, p.broadcast),
+            in_order=channels_in_order(job.isa, p.broadcast, shape.sw * job.inputs[0].col),
             p=p,
             x=job.inputs[0],
             y=job.output,

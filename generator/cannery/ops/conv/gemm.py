@@ -131,7 +131,7 @@ class ConvGemm(Schedule):
         return epilogues.why_not(step)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        found = [as_params(p) for p in dict.fromkeys(_space(sizes(graph, step), isa))]
+        found = [as_params(p) for p in dict.fromkeys(_space(graph, sizes(graph, step), isa))]
         cycles = [self.cost(graph, step, params, isa).cycles for params in found]
         kept = sorted(range(len(found)), key=cycles.__getitem__)[:MAX_CANDIDATES]
         return [found[k] for k in sorted(kept)]
@@ -261,7 +261,7 @@ def _panels(shape: ConvShape, kc: int) -> list[int]:
     return list(PANELS[: enough + 1])
 
 
-def _space(shape: ConvShape, isa: Isa) -> Iterator[Tunables]:
+def _space(graph: Graph, shape: ConvShape, isa: Isa) -> Iterator[Tunables]:
     """All combinations."""
     columns = shape.oc // shape.group
     for lanes in gemm.widths(columns, isa):
@@ -269,7 +269,8 @@ def _space(shape: ConvShape, isa: Isa) -> Iterator[Tunables]:
         for mr, nr in gemm.TILES.get(isa.registers, gemm.TILES[16]):
             tile = (lanes, min(mr, shape.oh * shape.ow), min(nr, vectors))
             for kc in _depths(shape):
-                ways = gemm.broadcasts(isa, lanes, kc, 1)
+                whole = gemm.whole_tile(graph, *tile[1:])
+                ways = gemm.broadcasts(isa, lanes, kc, 1, tile=whole)
                 for way, panel in product(ways, _panels(shape, kc)):
                     for outside in ("blocks", "rows"):
                         yield Tunables(*tile, kc, way, panel, outside)
@@ -347,7 +348,10 @@ def _panels_of(shape: ConvShape, p: Tunables, cut: Cut, mr: int, *, flat: bool) 
 def _gemm(p: Tunables, k: int, a_row: int, isa: Isa) -> Gemm:
     aside = block_steps(k // UNROLL, UNROLL, isa)
     turns, held = p.broadcast == "slide", room_to_hold(isa)
-    return Gemm(k, a_row, 1, 0, UNROLL, 1, p.broadcast, aside=aside, turns=turns, held=held)
+    return Gemm(
+        k, a_row, 1, 0, UNROLL, 1, p.broadcast,
+        aside=aside, turns=turns, held=held, registers=isa.registers,
+    )  # fmt: skip
 
 
 def _blocks(shape: ConvShape, p: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:

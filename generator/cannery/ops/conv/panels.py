@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.schedule.cost import busy_cycles, mac_instructions
+from cannery.schedule.cost import broadcast_work, busy_cycles, load_waits, mac_instructions
 from cannery.schedule.schedule import ConstArray
 from cannery.target.isa import Isa
 
@@ -115,10 +115,12 @@ def update_cycles(
         arithmetic += isa.rates().copies * macs + (
             n if panels.broadcast == "load1" and panels.lanes > 1 else 0
         )
-    loads = p * load + (n / 4 if panels.broadcast == "lane" else n)
+    each = {"lane": 0.25, "load1": broadcast_work(isa, "set1")[0]}.get(panels.broadcast, 1.0)
+    loads = p * load + n * each
     held = p if n > 1 else 1  # with one channel, vectors are memory operands
     spilled = max(macs + held + 1 - isa.registers, 0)
-    return busy_cycles(isa, arithmetic, loads, lanes=panels.lanes, macs=busy) + spilled
+    busy_for = busy_cycles(isa, arithmetic, loads, lanes=panels.lanes, macs=busy)
+    return busy_for + spilled + load_waits(isa)
 
 
 def periodic_mask(keep: Sequence[bool], length: int) -> NDArray[np.int32]:

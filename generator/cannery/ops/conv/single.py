@@ -73,7 +73,8 @@ class ConvSingle(Schedule):
             for nr, split in gemm.SINGLE_ROW:
                 if nr * split < isa.registers:
                     tile = (lanes, min(nr, vectors), min(split, shape.ic))
-                    for way in gemm.broadcasts(isa, lanes, shape.ic, 1, vectors=nr):
+                    whole = gemm.whole_tile(graph, 1, tile[1])
+                    for way in gemm.broadcasts(isa, lanes, shape.ic, 1, vectors=nr, tile=whole):
                         found += [Tunables(*tile, way, n) for n in _in_line(shape, nr, split)]
         return [as_params(t) for t in dict.fromkeys(found)]
 
@@ -138,7 +139,7 @@ def _in_line(shape: ConvShape, nr: int, split: int) -> list[int]:
 def _gemm(shape: ConvShape, t: Tunables, k: int, isa: Isa) -> Gemm:
     """How `k` inputs are walked."""
     aside = block_steps(shape.ic // t.unroll, t.unroll, isa)
-    return Gemm(k, 0, 1, 0, t.unroll, t.split, t.broadcast, aside=aside)
+    return Gemm(k, 0, 1, 0, t.unroll, t.split, t.broadcast, aside=aside, registers=isa.registers)
 
 
 def _blocks(shape: ConvShape, t: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:

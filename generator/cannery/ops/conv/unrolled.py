@@ -31,7 +31,14 @@ from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes
 from cannery.ops.shared.taps import load_count, tap_loads
 from cannery.ops.shared.tiles import widths
-from cannery.schedule.cost import broadcast_work, mac_bytes, mac_instructions, slowest
+from cannery.schedule.cost import (
+    broadcast_work,
+    busy_cycles,
+    load_waits,
+    mac_bytes,
+    mac_instructions,
+    slowest,
+)
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, Schedule, schedule
@@ -383,6 +390,9 @@ def _block_cycles(shape: ConvShape, p: Tunables, used: NDArray[np.bool_], isa: I
         loads = float(mr * np.count_nonzero(columns))
         work += loads * broadcast_work(isa, "set1")[1]
     loads += terms
+    if not isa.core.window:
+        # Constants are loaded one by one, between products.
+        return busy_cycles(isa, work, loads + terms * load_waits(isa) * core.loads)
     slower = 1.0 if isa.has("fma") else FITTED
     if isa.registers <= FEW_REGISTERS and p.order == planar.ORDER and mr > 1:
         slower *= SPILLED

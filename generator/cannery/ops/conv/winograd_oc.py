@@ -31,6 +31,7 @@ from cannery.ir.registry import RefArray
 from cannery.layouts import Halo, Want
 from cannery.ops.conv.direct_oc import (
     HELD_WEIGHTS,
+    channels_in_order,
     cut_channels,
     held_weights,
     pack_panels,
@@ -47,6 +48,7 @@ from cannery.ops.conv.winograd_tiling import Tiling, why_not_dilated
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span
+from cannery.ops.shared.dual import DUAL
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.gemm import VectorBlock
@@ -188,7 +190,7 @@ class WinogradOc(Schedule):
                 for unroll in (0 if shape.ic * mr * nr <= MAX_UNROLLED else 4,)
                 for batch in self._batches(shape, mr)
                 for outside in self._orders(shape, batch, single=nr >= vectors)
-                for broadcast in tile_words(shape, isa, lanes, mr)
+                for broadcast in tile_words(shape, isa, lanes, (mr, nr))
                 for group in groups
             ]
         return list(map(as_params, found))
@@ -242,8 +244,9 @@ class WinogradOc(Schedule):
         for block in self._blocks(shape, p, isa):
             n = len(block.vecs)
             update = tile_cycles(
-                isa, mr, n, mr * loads + n, shape.ic, mr * work, early=early, lanes=p.lanes
-            )
+                isa, mr, n, mr * loads + n, shape.ic, mr * work, early=early, lanes=p.lanes,
+                dual=way == DUAL,
+            )  # fmt: skip
             cycles += tiles * block.count * tile.positions * (update + 1.5 * mr * n + 4.0)
         return cycles
 
@@ -290,7 +293,8 @@ class WinogradOc(Schedule):
             s=replace(shape, sh=1, sw=1),  # tiles are neighbours, whatever their inputs are
             held=held_weights(job.isa),
             in_turns=pixels_in_turns(job.isa, p.broadcast),
-            fresh=p.broadcast != "lane" and (p.unroll == 0 or shape.ic <= p.unroll),
+            in_order=channels_in_order(job.isa, p.broadcast, depth),
+            fresh=p.broadcast not in ("lane", DUAL) and (p.unroll == 0 or shape.ic <= p.unroll),
             p=p,
             tile=tile,
             image=job.inputs[0],

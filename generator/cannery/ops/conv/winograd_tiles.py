@@ -18,6 +18,7 @@ from cannery.ops.conv.winograd import Matrix, Winograd, stacked_input, stacked_o
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.cover import Span
 from cannery.ops.shared.lanes import Vec
+from cannery.schedule.cost import busy_cycles
 from cannery.schedule.schedule import Job
 from cannery.target.isa import Isa
 
@@ -299,6 +300,8 @@ def transform_cycles(
         loads = sum(_used(matrix, rows) * width for rows in row_groups(matrix, group)) + spills
         stores = results + spills
     core = isa.rates()
+    if not isa.core.window:
+        return busy_cycles(isa, arithmetic, loads, stores)
     return (0.6 if isa.has("fma") else 0.8) * max(
         arithmetic / core.arithmetic,
         stores / core.stores,

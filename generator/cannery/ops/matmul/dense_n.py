@@ -68,7 +68,9 @@ class MatMulDenseN(Schedule):
                 tile = (lanes, min(mr, rows), min(nr, vectors), min(split, p.k))
                 orders = _orders(rows, vectors, mr, nr)
                 single = min(nr, vectors) if rows == 1 else 0
-                for broadcast in gemm.broadcasts(isa, lanes, p.k, a_k, vectors=single):
+                whole = gemm.whole_tile(graph, *tile[1:3])
+                ways = gemm.broadcasts(isa, lanes, p.k, a_k, vectors=single, tile=whole)
+                for broadcast in ways:
                     one = Tunables(*tile, broadcast, "blocks", max(4, split))
                     found += [replace(one, outside=order) for order in orders]
                     if len(orders) > 1 and split == 1:

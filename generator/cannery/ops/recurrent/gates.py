@@ -100,7 +100,8 @@ class RecurrentGates(Schedule):
         for lanes in gemm.widths(h, isa):
             vectors = -(-h // lanes)
             for nr, split in _tiles(isa, gates, vectors, h):
-                for broadcast in gemm.broadcasts(isa, lanes, h, 1, vectors=nr):
+                whole = gemm.whole_tile(graph, 1, nr)
+                for broadcast in gemm.broadcasts(isa, lanes, h, 1, vectors=nr, tile=whole):
                     tile = Tunables(lanes, nr, split, broadcast, max(4, split))
                     found += in_ways(tile, zigzag=large and vectors > nr, both=op.directions > 1)
         return found
@@ -117,7 +118,7 @@ class RecurrentGates(Schedule):
         tails = vectors * work / isa.rates(t.lanes).arithmetic
         for part in passes_of(op):
             blocks = [sums.block for sums in sums_of(op, part, t, isa)]
-            g = make_gemm(op, t)
+            g = make_gemm(op, t, isa)
             one = [(1, 1, 0)]
             each += gemm.product_cycles(isa, g, one, blocks) + waits
             tails += tail_waits(op.functions, blocks) * waits / 60.0
@@ -137,7 +138,7 @@ class RecurrentGates(Schedule):
         t = typed(Tunables, job.params)
         op, anchor = _op(job.step), job.step.anchor
         parts = [(part, gate_blocks(op, part, t, job.isa)) for part in passes_of(op)]
-        g = make_gemm(op, t)
+        g = make_gemm(op, t, job.isa)
         constants = []
         for d in range(op.directions) if needs_weights(job, op) else ():
             r = job.constant(anchor.inputs[1])[d]
@@ -182,11 +183,11 @@ def tail_waits(functions: int, blocks: Sequence[VectorBlock]) -> float:
     return LATENCY * min(functions, 2) * (sum(block.count for block in blocks) - 1)
 
 
-def make_gemm(op: Recurrent, t: Tunables) -> Gemm:
+def make_gemm(op: Recurrent, t: Tunables, isa: Isa) -> Gemm:
     """How a block of cells walks the last output and the weights."""
     h = op.cells
     split = min(t.split, h)
-    return Gemm(h, h, 1, 0, t.unroll, split, t.broadcast)
+    return Gemm(h, h, 1, 0, t.unroll, split, t.broadcast, registers=isa.registers)
 
 
 def _op(step: Step) -> Recurrent:

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from cannery.contents import put_aside, zeros
 from cannery.ctext.environment import offset
+from cannery.ir.graph import Graph
+from cannery.ops.shared import dual
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.lanes import Cut, Vec
 from cannery.ops.shared.sums import Aside, tile_sums
@@ -110,8 +112,9 @@ class Gemm:
     accumulators take turns over k and are added at the end, to hide latency. `broadcast`: set1
     (from memory), rotate (four k loaded once, into each four lanes, and rotated there, B stored in
     rotated order: Thielke & Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq.
-    3), slide (four from each k on, see `conv.direct_oc`) or lane (NEON). `ahead`: how many bytes
-    after each load of packed B are prefetched (0: none), with `near` to the first-level cache.
+    3), slide (four from each k on, see `conv.direct_oc`), lane (NEON) or dual (lane, in the order
+    of `dual.py`, which needs to know the `registers`). `ahead`: how many bytes after each load of
+    packed B are prefetched (0: none), with `near` to the first-level cache.
     `streams`: see `pack_blocks`. `aside`: after how many passes sums are put aside, see `sums` (0:
     never). `once` keeps compilers from loading a vector of B again for each row, see `reloads`; so
     do `turns`, where a tile has two rows of inputs that rotate or slide, and `held` registers, if a
@@ -133,6 +136,24 @@ class Gemm:
     near: bool = False
     held: int = 0
     item: int = 4
+    registers: int = 0
+
+    def ordered(self, block: VectorBlock, rows: int, k: int) -> list[str]:
+        """Statements of four steps from k on in the order of `dual.py`; empty if not so."""
+        if self.broadcast != dual.DUAL or self.b_k:
+            return []
+        inputs = [f"ap{offset(m * self.a_row + k)}" for m in range(rows)]
+        weights = [
+            [f"wp{offset(self._packed(block, k + r) + v.packed)}" for v in block.vecs]
+            for r in range(4)
+        ]
+
+        def sums(p: dual.Product) -> str:
+            turn = (k + p.k) % self.split
+            return f"a{p.row}_{p.vector}{f's{turn}' if turn else ''}"
+
+        at = dual.addresses(inputs, weights)
+        return dual.statements(rows, len(block.vecs), self.registers, at, sums)
 
     def loaded_once(self, block: VectorBlock, rows: int) -> bool:
         """Whether the vectors of B are kept from being loaded again for each row."""
@@ -259,8 +280,12 @@ def widths(columns: int, isa: Isa) -> list[int]:
     return found[-2:][::-1] if found[-1] > 4 else found[-1:]
 
 
-def broadcasts(isa: Isa, lanes: int, k: int, a_k: int, *, vectors: int = 0) -> list[str]:
-    """The ways in which rows of A can reach all lanes.
+def broadcasts(
+    isa: Isa, lanes: int, k: int, a_k: int, *, vectors: int = 0,
+    tile: tuple[int, int] | None = None,
+) -> list[str]:  # fmt: skip
+    """The ways in which rows of A can reach all lanes, in a `tile` (rows, vectors) also in another
+    order; not without one, and not with packed weights as float16.
 
     Vectors of more than four lanes rotate only in a tile of a single row with few `vectors` (0: it
     has several rows): there, loads of inputs are a large part of all loads.
@@ -269,8 +294,13 @@ def broadcasts(isa: Isa, lanes: int, k: int, a_k: int, *, vectors: int = 0) -> l
     wide = 0 < vectors <= ROTATED_VECTORS and lanes > 4 and isa.family == "x86"
     if k >= 4 and a_k == 1 and (lanes == 4 or wide):
         found += ["rotate"] if isa.has("rotate") else []
-        found += ["lane"] if isa.has("lane_fma") else []
+        found += ["lane", *dual.ways(isa, tile)] if isa.has("lane_fma") else []
     return found
+
+
+def whole_tile(graph: Graph, rows: int, vectors: int) -> tuple[int, int] | None:
+    """The tile for `broadcasts`, if the weights are float32."""
+    return None if graph.halves else (rows, vectors)
 
 
 def reloads(isa: Isa) -> bool:
@@ -300,7 +330,7 @@ def product_cycles(
             early = early_inputs(isa, g.broadcast, mr)
             update = tile_cycles(
                 isa, mr, n * s, (mr * loads + n) * s, g.k / s, mr * work * s, early=early,
-                lanes=max(v.lanes for v in block.vecs),
+                lanes=max(v.lanes for v in block.vecs), dual=g.broadcast == dual.DUAL,
             )  # fmt: skip
             others = 1 if mr == 1 or g.broadcast == "slide" else n
             update += _unseen_spills(isa, mr * n * s + others) * g.k / s

@@ -1,0 +1,219 @@
+"""Products by lane in an order for processors that issue up to two instructions at once, in order.
+
+A Cortex-A53 takes two cycles to load a vector of 16 bytes, beside which nothing issues, and loads
+none while a multiply-add adds, in the fifth cycle after its issue. So a vector is loaded by halves,
+as XNNPACK's loops for this processor do: the first half into the vector register; the second one
+into a general register, which takes no time beside a multiply-add; an instruction that shares its
+cycle with the first half of the next vector joins them. After three multiply-adds, one cycle in
+four is free for such a pair. See `cannery.analysis.inorder` for sources; a Cortex-A55 gains, too.
+
+`order` makes the order cycle by cycle, and compilers keep it (`f32x4_load_ordered` and the others).
+It is for four inputs of each row: `in<row>` has them, `w<k>_<vector>` the weights of input k.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache
+from itertools import chain
+
+from cannery.target.isa import Isa
+
+#: How a broadcast is called that uses this order.
+DUAL = "dual"
+
+#: After how many cycles a multiply-add adds, half a vector or all of it is loaded, or is joined.
+_ADDS, _HALF, _WHOLE, _JOINED = 4, 3, 4, 2
+
+#: Of that many cycles, one is for loads; the next, too, while fewer products than `_FEW` can begin.
+_TURN, _FEW = 4, 8
+
+
+class Kind(Enum):
+    """What an instruction does."""
+
+    WHOLE = "load"
+    LOW = "load_low"
+    HIGH = "load_high"
+    JOIN = "join"
+    PRODUCT = "fma_lane"
+
+
+@dataclass(frozen=True)
+class Product:
+    """Input `k` of a row times a vector of its weights."""
+
+    k: int
+    row: int
+    vector: int
+
+    @property
+    def input(self) -> str:
+        """The vector of inputs."""
+        return f"in{self.row}"
+
+    @property
+    def weights(self) -> str:
+        """The vector of weights."""
+        return f"w{self.k}_{self.vector}"
+
+
+@dataclass(frozen=True)
+class Action:
+    """One instruction, on the vector `name`, or a product."""
+
+    kind: Kind
+    name: str = ""
+    product: Product = Product(0, 0, 0)
+
+
+@dataclass
+class _Order:
+    """The state while the order is made. `room` registers are left for inputs and weights."""
+
+    products: list[Product]
+    loads: list[str]
+    room: int
+    cycle: int = 0
+    uses: Counter[str] = field(default_factory=Counter)
+    ready: dict[str, int] = field(default_factory=dict)
+    lows: list[str] = field(default_factory=list)
+    halves: list[tuple[str, int]] = field(default_factory=list)
+    adds: set[int] = field(default_factory=set)
+    actions: list[Action] = field(default_factory=list)
+
+    def run(self) -> bool:
+        """Fill one cycle after the other; False if the registers do not suffice."""
+        while self.products:
+            product = next(filter(self._can_begin, self.products), None)
+            if self._loads_now(product):
+                self._load(product)
+            elif product:
+                self._multiply(product)
+            elif not self._join() and not self.lows and self.cycle > self._latest():
+                return False
+            self.cycle += 1
+        return True
+
+    def _latest(self) -> int:
+        """The last cycle in which anything arrives."""
+        return max([*self.ready.values(), *(when for _, when in self.halves), *self.adds])
+
+    def _can_begin(self, product: Product) -> bool:
+        operands = (product.input, product.weights)
+        return all(self.ready.get(name, self.cycle + 1) <= self.cycle for name in operands)
+
+    def _live(self) -> int:
+        held = sum(self.uses[name] > 0 for name in self.ready)
+        return held + len(self.lows) + len(self.halves)
+
+    def _loads_now(self, product: Product | None) -> bool:
+        """Whether this cycle is for loads."""
+        waiting = self.halves and self.halves[0][1] <= self.cycle
+        if self.cycle in self.adds or not (waiting or (self.loads and self._live() < self.room)):
+            return False
+        if product is None or self.cycle % _TURN == 0:
+            return True
+        few = sum(map(self._can_begin, self.products)) < _FEW
+        return few and self.cycle % _TURN == 1
+
+    def _load(self, product: Product | None) -> None:
+        """The first half of a vector beside the second one of another; all of one if there is
+        nothing else to do.
+        """
+        room = self.loads and self._live() < self.room
+        idle = product is None and not self.halves and self.cycle + 1 not in self.adds
+        if room and idle:
+            name = self.loads.pop(0)
+            self.actions.append(Action(Kind.WHOLE, name))
+            self.ready[name] = self.cycle + _WHOLE
+            self.cycle += 1
+            return
+        if room:
+            name = self.loads.pop(0)
+            self.actions.append(Action(Kind.LOW, name))
+            self.lows.append(name)
+        self._join()
+
+    def _join(self) -> bool:
+        """The second half of the next vector that has one."""
+        if not self.halves or self.halves[0][1] > self.cycle:
+            return self._second()
+        name, _ = self.halves.pop(0)
+        self.actions.append(Action(Kind.JOIN, name))
+        self.ready[name] = self.cycle + _JOINED
+        return True
+
+    def _second(self) -> bool:
+        """Load the second half of a vector."""
+        if not self.lows or (self.actions and self.actions[-1].kind is Kind.LOW):
+            return False
+        name = self.lows.pop(0)
+        self.actions.append(Action(Kind.HIGH, name))
+        # Inserting takes its operand two cycles after it issued.
+        self.halves.append((name, self.cycle + _HALF - _JOINED))
+        return True
+
+    def _multiply(self, product: Product) -> None:
+        self.products.remove(product)
+        self.actions.append(Action(Kind.PRODUCT, product=product))
+        self.adds.add(self.cycle + _ADDS)
+        for name in (product.input, product.weights):
+            self.uses[name] -= 1
+        self._second()
+
+
+@cache
+def order(rows: int, vectors: int, registers: int) -> tuple[Action, ...]:
+    """The instructions of a tile of `rows` x `vectors` sums for four inputs; none if they do not
+    fit so many registers.
+    """
+    products = [Product(k, m, n) for k in range(4) for m in range(rows) for n in range(vectors)]
+    weights = [[f"w{k}_{n}" for n in range(vectors)] for k in range(4)]
+    loads = ["in0", *weights[0], *(f"in{m}" for m in range(1, rows)), *chain(*weights[1:])]
+    state = _Order(products, loads, registers - rows * vectors)
+    state.uses.update(name for p in products for name in (p.input, p.weights))
+    return tuple(state.actions) if state.run() else ()
+
+
+def ways(isa: Isa, tile: tuple[int, int] | None) -> list[str]:
+    """The name of this order if a tile (rows, vectors) can be computed in it; nothing else."""
+    if tile is None or not isa.has("ordered"):
+        return []
+    return [DUAL] if order(*tile, isa.registers) else []
+
+
+def statements(
+    rows: int, vectors: int, registers: int, at: Callable[[str], str],
+    sums: Callable[[Product], str],
+) -> list[str]:  # fmt: skip
+    """The order as C; empty if it does not fit. `at` gives the address of a vector, `sums` what a
+    product is added to.
+    """
+    lines = []
+    for action in order(rows, vectors, registers):
+        name, product = action.name, action.product
+        word = f"f32x4_{action.kind.value}"
+        match action.kind:
+            case Kind.WHOLE:
+                lines.append(f"const f32x4 {name} = {word}_ordered({at(name)});")
+            case Kind.LOW:
+                lines.append(f"f32x4 {name} = {word}_ordered({at(name)});")
+            case Kind.HIGH:
+                lines.append(f"const uint64_t {name}_high = {word}_ordered({at(name)});")
+            case Kind.JOIN:
+                lines.append(f"{name} = {word}_ordered({name}, {name}_high);")
+            case Kind.PRODUCT:
+                factors, acc = f"{product.weights}, {product.input}", sums(product)
+                lines.append(f"{acc} = {word}{product.k}_ordered({factors}, {acc});")
+    return lines
+
+
+def addresses(inputs: Sequence[str], weights: Sequence[Sequence[str]]) -> Callable[[str], str]:
+    """What `statements` asks for: those of the rows' inputs, and of weights by input and vector."""
+    by_name = {f"in{m}": at for m, at in enumerate(inputs)}
+    by_name |= {f"w{k}_{n}": at for k, row in enumerate(weights) for n, at in enumerate(row)}
+    return by_name.__getitem__
