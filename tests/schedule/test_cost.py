@@ -11,6 +11,7 @@ from cannery.ops.matmul.op import MatMul
 from cannery.schedule.cost import (
     busy_cycles,
     conflict_cycles,
+    load_waits,
     reorder_cycles,
     tile_cycles,
     weights_cycles,
@@ -57,11 +58,31 @@ def test_friction_adds_a_part_of_the_second_slowest() -> None:
 
 
 def test_a_core_in_order_waits_for_each_chain_of_sums() -> None:
-    in_order = changed(AVX2, window=0.0)
-    gap = AVX2.core.chain_gap * AVX2.rates().latency
+    slow = {lanes: replace(rates, latency=9.0) for lanes, rates in AVX2.core.vectors.items()}
+    in_order, others = (changed(AVX2, window=window, vectors=slow) for window in (0.0, 96.0))
+    gap = AVX2.core.chain_gap * 9.0
     assert tile_cycles(in_order, 1, 1, 1, 1000) == pytest.approx(1000 * gap)
-    few = tile_cycles(AVX2, 1, 1, 1, 10)
-    assert few < tile_cycles(in_order, 1, 1, 1, 10)
+    assert tile_cycles(others, 1, 1, 1, 10) < tile_cycles(in_order, 1, 1, 1, 10)
+
+
+def test_a_core_in_order_does_nothing_beside_loads() -> None:
+    core = AVX2.rates()
+    in_order = changed(AVX2, window=0.0)
+    assert busy_cycles(in_order, 10.0, 6.0, 4.0) == pytest.approx(
+        10.0 / core.arithmetic + 6.0 / core.loads + 4.0 / core.stores
+    )
+    assert busy_cycles(in_order, 0.0, 0.0, beside=40.0) == 40.0 / AVX2.core.issue
+    alone, more = (tile_cycles(in_order, 6, 2, loads, 10) for loads in (8, 12))
+    assert more - alone == pytest.approx(10 * 4 / core.loads)
+    assert load_waits(in_order) > load_waits(AVX2) == 0.0
+
+
+def test_loads_by_halves_pay_only_in_order() -> None:
+    for isa, pays in ((ISAS["neon64"], False), (ISAS["neon64"].meant_for("cortex-a53"), True)):
+        whole, halves = (
+            tile_cycles(isa, 8, 2, 4, 64, early=7, dual=dual) for dual in (False, True)
+        )
+        assert (halves < whole) is pays
 
 
 def test_registers_of_the_processor_count_where_it_has_others() -> None:

@@ -143,15 +143,15 @@ def tile_cycles(
     needed = macs + (vectors if rows > 1 else 1) + 1 + early  # used once: loaded one by one
     late = needed > registers
     spills = max(needed + held - registers, 0)
+    latency = core.latency + machine.spill_latency * late
+    chain = latency * (machine.chain_gap if macs * k >= GAP_FROM_MACS else 1.0)
     if not machine.window:
         waits = DUAL_WAITS if dual else load_waits(isa)
         each = loads * (1.0 if dual else 1.0 / core.loads) + 2 * spills / core.loads
-        return k * max(arithmetic / core.arithmetic + each + waits, core.latency)
+        return k * max(arithmetic / core.arithmetic + each + waits, chain)
     if dual:  # two more instructions for each load, one of them of vectors
         arithmetic, loads = arithmetic + loads, 2.0 * loads
     instructions = arithmetic + loads + 2 * spills
-    latency = core.latency + machine.spill_latency * late
-    chain = latency * (machine.chain_gap if macs * k >= GAP_FROM_MACS else 1.0)
     return k * slowest(
         isa,
         macs / core.macs,
