@@ -119,6 +119,11 @@ CHANGES: tuple[Change, ...] = (
         "next{{ j }} = {{ v.t }}_mul(f{{ j }}, {{ v.t }}_fma(i{{ j }}, g{{ j }}, last{{ j }}));",
     ),
     _gates(
+        "a single step of an LSTM reads the cells of the first sample",
+        "const float *last{{ k }} = {{ c0 }}{{ offset(k * H) }};",
+        "const float *last{{ k }} = {{ c0.split(' +')[0] }}{{ offset(k * H) }};",
+    ),
+    _gates(
         "units by directions: zeros behind the end of the backward half are missing",
         "{{ behind(d.index, 1) -}}",
         "{{ behind(0, 1) -}}",

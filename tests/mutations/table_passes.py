@@ -37,8 +37,19 @@ _lift = rows(f"{_PASSES}/lift_1d.py", _TEST, _RANDOM)
 _recurrent = rows(f"{_PASSES}/simplify_recurrent.py", _RANDOM,
                   "tests/frontends/test_keras_recurrent.py",
                   "tests/frontends/test_onnx_recurrent.py")  # fmt: skip
+_one_step = rows(f"{_PASSES}/last_of_one_step.py", "tests/passes/test_texts.py")
 
 CHANGES: tuple[Change, ...] = (
+    _one_step(
+        "last_of_one_step forgets samples without steps",
+        "steps == 1 and not op.lengths and",
+        "steps == 1 and",
+    ),
+    _one_step(
+        "last_of_one_step takes a sequence for its last step",
+        "return steps == 1 and not op.lengths",
+        "return not op.lengths",
+    ),
     _common(
         "eliminate_common ignores attributes",
         "(node.op.kind, repr(node.op), node.inputs)",

@@ -26,6 +26,10 @@ CASES: dict[str, tuple[type[Recurrent], int, int, int, str, dict[str, Any]]] = {
     "lstm_tiny": (Lstm, 1, 3, 1, "zz", {}),
     "lstm_one_step": (Lstm, 6, 1, 2, "zz", {"returns": ALL}),
     "lstm_one_step_state": (Lstm, 20, 1, 1, "ii", {"returns": ALL}),
+    "lstm_one_step_both": (
+        Lstm, 9, 1, 2, "ii", {"peepholes": True, **BOTH, "returns": ("sequence", "cell")},
+    ),
+    "lstm_one_step_constant": (Lstm, 16, 1, 1, "ic", {"returns": ("sequence", "cell")}),
     "lstm_large": (Lstm, 53, 3, 1, "zz", {"returns": ("sequence", "cell")}),
     "lstm_both": (Lstm, 13, 3, 2, "zz", {**BOTH, "returns": ALL}),
     "lstm_peepholes": (Lstm, 11, 4, 1, "zz", {"peepholes": True, **BOTH}),

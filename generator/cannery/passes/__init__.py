@@ -18,6 +18,7 @@ from cannery.passes.fuse_attention import fuse_attention
 from cannery.passes.fuse_folded_norm import fuse_folded_norm
 from cannery.passes.fuse_layer_norm import fuse_layer_norm
 from cannery.passes.fuse_prelu import fuse_prelu
+from cannery.passes.last_of_one_step import last_of_one_step
 from cannery.passes.lift_1d import lift_1d, lift_quantised
 from cannery.passes.lower_batch_norm import lower_batch_norm
 from cannery.passes.nest_concats import nest_concats
@@ -48,6 +49,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("lower_batch_norm", lower_batch_norm),
     ("simplify_movement", simplify_movement),
     ("simplify_recurrent", simplify_recurrent),
+    ("last_of_one_step", last_of_one_step),
     ("fuse_layer_norm", fuse_layer_norm),
     ("fuse_folded_norm", fuse_folded_norm),
     ("repeats_to_resize", repeats_to_resize),
@@ -84,6 +86,7 @@ FLOATS_ONLY = frozenset(
         "fuse_layer_norm",
         "fuse_folded_norm",
         "fuse_prelu",
+        "last_of_one_step",
         "order_channels",
         "upsample_into_conv",
         "pad_channels",

@@ -76,7 +76,7 @@ class RecurrentGates(Schedule):
     """See the module docstring."""
 
     id = "recurrent.gates"
-    version = 3
+    version = 4
     halves = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:

@@ -10,7 +10,7 @@ from cannery.ctext.words import Words
 from cannery.ir.graph import Node
 from cannery.ir.registry import Elementwise
 from cannery.ops.elementwise import Sigmoid, Tanh
-from cannery.ops.recurrent.base import SEQUENCE, Activation, Recurrent
+from cannery.ops.recurrent.base import CELL, SEQUENCE, Activation, Recurrent
 from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 from cannery.ops.recurrent.weights import Pass, Tunables, sums_of
 from cannery.ops.shared.epilogue import CHANNEL_PADDING
@@ -95,7 +95,8 @@ def render_gates(
     units = units if units > 1 else 0
     turned = turns_by_call(job, op)
     scratch, places = 0, {}
-    for what in _needed(op):
+    direct = cells_direct(job, op)
+    for what in _needed(op, direct=direct):
         places[what] = scratch
         scratch += op.directions * padded * (2 if what == "h" else 1)
     code = render(
@@ -128,6 +129,7 @@ def render_gates(
         starts=_starts(op),
         zeros=lambda block: [f"{v.t}_zero()" for v in block.vecs],
         zero=zero,
+        direct=direct,
         runs=needs_weights(job, op),
         other=any(cell.peepholes or cell.bias for cell in cells.values()),
         others=3 if isinstance(op, Lstm) else 1,
@@ -160,9 +162,9 @@ def tables_of(job: Job, op: Recurrent) -> dict[Elementwise, Lookup]:
     return lookups(job.symbol, ops, str(job.params.get(MATH, "")))
 
 
-def _needed(op: Recurrent) -> list[str]:
+def _needed(op: Recurrent, *, direct: bool) -> list[str]:
     """Vectors of cells in scratch memory: c the cells, h outputs in turn, z and r gates."""
-    found = ["c"] if isinstance(op, Lstm) else []
+    found = ["c"] if isinstance(op, Lstm) and not direct else []
     found += [] if SEQUENCE in op.returns else ["h"]
     two = isinstance(op, Gru) and not op.linear_before_reset
     return [*found, "z", "r"] if two else found
@@ -184,6 +186,18 @@ def begins_at_zero(job: Job, op: Recurrent) -> bool:
     """
     given = any(job.step.anchor.inputs[2 : 2 + op.states])
     return not (given or job.stops or 0 in op.lengths)
+
+
+def cells_direct(job: Job, op: Recurrent) -> bool:
+    """Whether cells are read where the last step left them, and written where they are returned.
+
+    Copies would delay a single step: processors cannot load a vector from several stores that are
+    still on their way to the cache.
+    """
+    steps, inputs = job.type(job.step.anchor.inputs[0]).shape[1], job.step.anchor.inputs
+    given = len(inputs) > 3 and bool(inputs[3])
+    alone = steps == 1 and not job.stops and not op.lengths
+    return alone and CELL in op.returns and (given or begins_at_zero(job, op))
 
 
 def turns_by_call(job: Job, op: Recurrent) -> bool:
