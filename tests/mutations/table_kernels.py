@@ -34,6 +34,7 @@ _math = rows(f"{_RUNTIME}/vec_math_body.h", "tests/runtime/test_vec_math.py")
 _avx = rows(f"{_RUNTIME}/vec_x86_256.h", "tests/runtime/test_vec.py")
 _neon = rows(f"{_RUNTIME}/vec_neon.h",
              "tests/runtime/test_vec.py::test_words[neon64-own-c99-O2]")  # fmt: skip
+_dual = rows(f"{_OPS}/shared/dual.py", "tests/ops/test_dual.py")
 _ctc = rows(f"{_RUNTIME}/ctc.h", "tests/runtime/test_ctc.py")
 _parallel = rows(f"{_RUNTIME}/parallel.h", "tests/emit/test_parallel.py")
 _pool = rows(f"{_RUNTIME}/pthread_pool.h", "tests/emit/test_parallel.py",
@@ -46,6 +47,48 @@ CHANGES: tuple[Change, ...] = (
         "the last quarter of a table of bytes is the third once more",
         "vqtbx4q_u8(found, last, k)",
         "vqtbx4q_u8(found, third, k)",
+    ),
+    _neon(
+        "the second half of a vector takes the place of the first",
+        '"ins %0.d[1], %1"',
+        '"ins %0.d[0], %1"',
+    ),
+    _neon(
+        "products in order all take the first lane",
+        '%1.4s, %2.s[" #k "]"',
+        '%1.4s, %2.s[0]"',
+    ),
+    _dual(
+        "weights of the second input are loaded in no order",
+        "*chain(*weights[1:])",
+        "*chain(*weights[2:])",
+    ),
+    _dual("vectors are loaded while a multiply-add adds", "self.cycle in self.adds or not", "not"),
+    _dual(
+        "more vectors are loaded than there are registers for",
+        "self._live() < self.room))",
+        "True))",
+    ),
+    Change(
+        "inputs in order are those of the first four",
+        f"{_OPS}/shared/gemm.py",
+        'inputs = [f"ap{offset(m * self.a_row + k)}"',
+        'inputs = [f"ap{offset(m * self.a_row)}"',
+        (kernels("matmul.dense_n", "neon64"),),
+    ),
+    Change(
+        "pixels in order are numbered by tap",
+        f"{_OPS}/conv/direct_oc.py",
+        'lambda p: f"a{pixels[p.row]}_',
+        'lambda p: f"a{p.row}_',
+        (kernels("conv.direct_peeled", "neon64"),),
+    ),
+    Change(
+        "halves are thought to cost a core in order as much as whole loads",
+        "generator/cannery/schedule/cost.py",
+        "loads * (1.0 if dual else 1.0 / core.loads)",
+        "loads * (2.0 if dual else 1.0 / core.loads)",
+        ("tests/schedule/test_cost.py",),
     ),
     Change(
         "softmax overwrites what its epilogue reads once more",

@@ -83,6 +83,9 @@ def test_loads_by_halves_pay_only_in_order() -> None:
             tile_cycles(isa, 8, 2, 4, 64, early=7, dual=dual) for dual in (False, True)
         )
         assert (halves < whole) is pays
+    in_order = ISAS["neon64"].meant_for("cortex-a53")
+    few, more = (tile_cycles(in_order, 8, 2, loads, 1, dual=True) for loads in (4, 5))
+    assert more - few == 1.0
 
 
 def test_registers_of_the_processor_count_where_it_has_others() -> None:
