@@ -291,7 +291,7 @@ def source_of(
         part=len(options.isa) > 1, target=planned.target,
         options=_regenerating(options) if graph.weights_vary else (),
     )  # fmt: skip
-    if planned.isa.is_small and source.split == 1 and not source.apart:
+    if planned.isa.is_microcontroller and source.split == 1 and not source.apart:
         source = replace(source, calls=shared_kernels(source.calls, source.blob, planned.isa))
     _check_ram(source, options)
     if dump:

@@ -69,6 +69,7 @@ def outputs(found: Compiled, toolchain: Toolchain) -> bytes:
     ("target", "how", "functions"),
     [
         ("cortex-m4", "int8", 3),
+        ("cortex-m55", "int8", 3),
         pytest.param("cortex-m4", "float32", 3, marks=pytest.mark.slow),
         pytest.param("riscv32imc", "int16", 3, marks=pytest.mark.slow),
     ],

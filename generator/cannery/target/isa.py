@@ -56,8 +56,13 @@ class Isa:
         return self.widest == 1 and self.bits == 64 and self.has("slp")
 
     @property
+    def is_microcontroller(self) -> bool:
+        """Whether it is that of microcontrollers, whose flash is scarce."""
+        return self.is_small or self.has("mve")
+
+    @property
     def is_small(self) -> bool:
-        """Whether it is that of small cores, whose flash is scarce: 32 bits, no vectors."""
+        """Whether it is that of small cores: 32 bits, no vectors."""
         return self.widest == 1 and self.bits == 32
 
     @property

@@ -576,6 +576,14 @@ CANNERY_MVE_LOAD_N(cannery_mve_first_i8, int8x16_t, int8_t, 8, "bt.8", vldrbq_z_
 CANNERY_MVE_LOAD_N(cannery_mve_first_u8, uint8x16_t, uint8_t, 8, "bt.8", vldrbq_z_u8, )
 CANNERY_MVE_LOAD_N(cannery_mve_first_s16, int16x8_t, int16_t, 16, "ht.16", vldrhq_z_s16, )
 
+/* Four bytes as floats; the pointer moves on. Written out: gcc would compute an address for each. */
+CANNERY_INLINE f32x4 cannery_mve_next_four_i8(const int8_t **p)
+{
+    i32x4 k;
+    __asm__("vldrb.s32 %q0, [%1], #4" : "=w"(k), "+l"(*p) : : "memory");
+    return f32x4_from_i32(k);
+}
+
 /* Copies n numbers in whole vectors: zeros may follow them, up to 15 bytes. */
 #define CANNERY_MVE_GATHER(name, type, vector, numbers, store)                                     \
     CANNERY_INLINE type *cannery_mve_gather_##name(type *to, const type *from, int n)              \

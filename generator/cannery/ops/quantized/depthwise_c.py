@@ -9,28 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cannery.ctext.environment import offset
 from cannery.ir.graph import Graph
 from cannery.ops.conv.depthwise import window_columns
 from cannery.ops.conv.geometry import ConvShape
-from cannery.ops.quantized.arithmetic import BYTES, by_integers
+from cannery.ops.quantized.arithmetic import BYTES, by_integers, f32
 from cannery.ops.quantized.conv import QuantizedConv
-from cannery.ops.quantized.depthwise import Places, QuantizedDepthwise, pixel_choices
+from cannery.ops.quantized.depthwise import MAX_TAPS, Places, QuantizedDepthwise, pixel_choices
 from cannery.ops.quantized.finish import AnyFinish, make_finish
 from cannery.ops.quantized.geometry import sizes
 from cannery.ops.quantized.matmul_n import FINISH
 from cannery.ops.shared.axes import balanced
 from cannery.ops.shared.epilogue import CHANNEL_PADDING, padded_channels
 from cannery.ops.shared.function import describe, signature
+from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.ops.shared.tiles import vector_count, widths
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
 from cannery.target.isa import Isa
+
+#: Tiles for Helium's eight registers: weights need only one, as each is loaded for all pixels.
+WIDENED_PIXELS = (1, 2, 3, 4, 5)
 
 
 @dataclass(frozen=True)
@@ -52,10 +58,7 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         s = sizes(graph, step)
         found = (
-            Tunables(lanes, min(px, s.ow))
-            for lanes in widths(s.oc, isa)
-            for px in pixel_choices(s)
-            if px < isa.registers // 2
+            Tunables(lanes, min(px, s.ow)) for lanes in widths(s.oc, isa) for px in _pixels(s, isa)
         )
         return list(map(as_params, dict.fromkeys(found)))
 
@@ -77,8 +80,7 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
         assert isinstance(op, QuantizedConv)
         w = job.graph.constants[s.weight].reshape(s.taps, s.oc)
         finish = make_finish(job, op, w, np.zeros(s.oc, np.int64))
-        padded = padded_channels(w if by_integers(job.isa) else w.astype(np.float32))
-        weights = ConstArray(f"{job.symbol}_w", padded.ravel(), "weights [tap][channel], padded")
+        weights = _weights(job, w)
         places = Places(s, job.inputs[0], job.output, finish.y)
         lines = places.rows()
         for px, count, first in balanced(s.ow, p.px):
@@ -99,8 +101,32 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
         return Kernel(code, (weights, *finish.constants), band=1)
 
 
+def _pixels(s: ConvShape, isa: Isa) -> Sequence[int]:
+    """The pixels of tiles that fit the registers."""
+    if isa.has("mve"):
+        return WIDENED_PIXELS if s.taps <= MAX_TAPS else WIDENED_PIXELS[:1]
+    return [px for px in pixel_choices(s) if px < isa.registers // 2]
+
+
+def _weights(job: Job, w: NDArray[Any]) -> ConstArray:
+    """w[tap, channel] as they are loaded. Helium widens bytes, and its loads reach only the 127
+    bytes after an address, so the taps of each four channels
+    follow each other there.
+    """
+    name = f"{job.symbol}_w"
+    if job.isa.has("mve"):
+        taps, channels = w.shape
+        fours = np.pad(w, ((0, 0), (0, -channels % 4))).reshape(taps, -1, 4)
+        packed = np.ascontiguousarray(fours.transpose(1, 0, 2))
+        return ConstArray(name, packed.ravel(), "weights [channel / 4][tap][4]")
+    padded = padded_channels(w if by_integers(job.isa) else f32(w))
+    return ConstArray(name, padded.ravel(), "weights [tap][channel], padded")
+
+
 def _tile(job: Job, s: ConvShape, finish: AnyFinish, v: Vec, px: int) -> list[str]:
     """Statements of `px` pixels of one vector of channels."""
+    if job.isa.has("mve"):
+        return _widened_tile(job, s, finish, v, px)
     t, x, y, pitch = v.t, job.inputs[0], job.output, s.oc + CHANNEL_PADDING
     integers = by_integers(job.isa)
     begin = f"{t}_zero()"
@@ -122,3 +148,27 @@ def _tile(job: Job, s: ConvShape, finish: AnyFinish, v: Vec, px: int) -> list[st
         stored = finish.lines(v, f"a{m}", "oc", f"yp{offset(m * y.col)}", floats=not integers)
         lines += ["{", *stored, "}"]
     return lines
+
+
+def _widened_tile(job: Job, s: ConvShape, finish: AnyFinish, v: Vec, px: int) -> list[str]:
+    """The same for Helium: `wp` walks along the weights, and `p` along a row of inputs."""
+    t, x, y = v.t, job.inputs[0], job.output
+    begin = f"{t}_zero()"
+    if finish.start:
+        begin = f"{t}_from_i32(i32x{v.lanes}_load({finish.start} + oc))"
+    lines = [f"const int8_t *wp = {job.symbol}_w + oc * {s.taps};"]
+    lines += [f"{t} a{m}_0 = {begin if m == 0 else 'a0_0'};" for m in range(px)]
+    for r in range(s.kh):
+        lines += ["{", f"const {x.dtype.c_name} *p = xp{offset(r * s.dh * x.row)};"]
+        lines += [f"const {t} w{k} = cannery_mve_next_four_i8(&wp);" for k in range(s.kw)]
+        at = 0
+        for column in window_columns(s, px):
+            if column.at > at:
+                lines.append(f"p += {(column.at - at) * x.col};")
+            at = column.at
+            lines.append(f"const {t} u{at} = {v.load('p', x.dtype)};")
+            for m, tap in column.users:
+                lines.append(f"a{m}_0 = {t}_fma(u{at}, w{tap}, a{m}_0);")
+        lines.append("}")
+    block = VectorBlock((v,), 0, v.lanes, 0, 1)
+    return [*lines, *finish.tile(block, px, "oc", "yp", y.col, kept=True, floats=True)]

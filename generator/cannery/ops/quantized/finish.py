@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -142,15 +143,17 @@ class Finish:
         return [*self._value(v, "v", whole, factors), *self._stored((v,), ("v",), pointer)]
 
     def tile(
-        self, block: VectorBlock, rows: int, channel: str, pointer: str, pitch: int, *, kept: bool
-    ) -> Sequence[str]:
+        self, block: VectorBlock, rows: int, channel: str, pointer: str, pitch: int, *, kept: bool,
+        floats: bool = False,
+    ) -> Sequence[str]:  # fmt: skip
         """Statements that store the results of a tile of sums `a<row>_<vector>`.
 
-        Row m goes to `pointer` + m * `pitch`; `channel` as in `lines`. `kept`: scales and biases
-        stay in registers for all rows, and neighbouring vectors are narrowed together.
+        Row m goes to `pointer` + m * `pitch`; `channel` and `floats` as in `lines`. `kept`: scales
+        and biases stay in registers for all rows, and neighbouring vectors are narrowed together.
         """
         if not kept or self.fixed or self.op.is_sum:
-            return by_vector(self.lines, block, rows, channel, pointer, pitch)
+            lines = partial(self.lines, floats=floats)
+            return by_vector(lines, block, rows, channel, pointer, pitch)
         found = list[str]()
         for places in self._together(block.vecs):
             vecs = [block.vecs[n] for n in places]
@@ -162,7 +165,8 @@ class Finish:
                 found.append("{")
                 for n, v in zip(places, vecs, strict=True):
                     factors = [f"{name}{n}" for name in self._factors]
-                    found += self._value(v, f"v{n}", f"{v.t}_from_i32(a{m}_{n})", factors)
+                    whole = f"a{m}_{n}" if floats else f"{v.t}_from_i32(a{m}_{n})"
+                    found += self._value(v, f"v{n}", whole, factors)
                 at = f"{pointer}{offset(m * pitch + vecs[0].start)}"
                 found += [*self._stored(vecs, [f"v{n}" for n in places], at), "}"]
             found.append("}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import ClassVar
 
@@ -101,10 +102,12 @@ class FixedFinish:
         return [f"{t} v = {self._whole(t, value, at)};", *stored]
 
     def tile(
-        self, block: VectorBlock, rows: int, channel: str, pointer: str, pitch: int, *, kept: bool
-    ) -> Sequence[str]:
+        self, block: VectorBlock, rows: int, channel: str, pointer: str, pitch: int, *, kept: bool,
+        floats: bool = False,
+    ) -> Sequence[str]:  # fmt: skip
         """The same for a tile, as `Finish.tile`; compilers keep the factors that fit."""
-        return by_vector(self.lines, block, rows, channel, pointer, pitch)
+        lines = partial(self.lines, floats=floats)
+        return by_vector(lines, block, rows, channel, pointer, pitch)
 
     def _whole(self, t: str, value: str, at: str) -> str:
         """The results before they are clamped."""
