@@ -31,6 +31,7 @@ _view = rows(f"{_OPS}/concat/view.py", "tests/lowering/test_programs.py",
              "tests/passes/test_passes.py")  # fmt: skip
 _stacked = rows(f"{_OPS}/movement/view.c.j2", "tests/emit/test_view.py")
 _math = rows(f"{_RUNTIME}/vec_math_body.h", "tests/runtime/test_vec_math.py")
+_sse = rows(f"{_RUNTIME}/vec_x86_128.h", "tests/runtime/test_vec.py")
 _avx = rows(f"{_RUNTIME}/vec_x86_256.h", "tests/runtime/test_vec.py")
 _neon = rows(f"{_RUNTIME}/vec_neon.h",
              "tests/runtime/test_vec.py::test_words[neon64-own-c99-O2]")  # fmt: skip
@@ -43,6 +44,11 @@ _scalar = rows(f"{_RUNTIME}/scalar_math.h", "tests/ops/test_elementwise_c.py",
                kernels("scalar.nest", "generic", "ssse3", "avx2", "avx512"))  # fmt: skip
 
 CHANGES: tuple[Change, ...] = (
+    _sse(
+        "next to masks, one float is stored as four",
+        "_mm_store_ss(p, v);\n    } else if",
+        "_mm_storeu_ps(p, v);\n    } else if",
+    ),
     _neon(
         "the last quarter of a table of bytes is the third once more",
         "vqtbx4q_u8(found, last, k)",

@@ -104,6 +104,27 @@ static void CHECKS(memory)(void)
         }
         expect_float("store_n", LANES, n, start[n], 0.25f);
     }
+    /* Literal counts may have code of their own. */
+    for (j = 0; j < 2 * LANES; ++j) {
+        end[j] = (float)(j + 10);
+        start[j] = 0.25f;
+    }
+    EXPECT(load_n, F(load_n)(end + 2 * LANES - 1, 1), i < 1 ? end[2 * LANES - 1] : 0.0f);
+    F(store_n)(end + 2 * LANES - 1, F(set1)(6.0f), 1);
+    F(store_n)(start, F(set1)(6.0f), 1);
+    expect_float("store_n", LANES, 0, end[2 * LANES - 1], 6.0f);
+    expect_float("store_n", LANES, 0, start[0], 6.0f);
+    expect_float("store_n", LANES, 1, start[1], 0.25f);
+#if LANES >= 2
+    EXPECT(load_n, F(load_n)(end + 2 * LANES - 2, 2), i < 2 ? end[2 * LANES - 2 + i] : 0.0f);
+    F(store_n)(end + 2 * LANES - 2, F(set1)(8.0f), 2);
+    F(store_n)(start, F(set1)(8.0f), 2);
+    for (j = 0; j < 2; ++j) {
+        expect_float("store_n", LANES, j, end[2 * LANES - 2 + j], 8.0f);
+        expect_float("store_n", LANES, j, start[j], 8.0f);
+    }
+    expect_float("store_n", LANES, 2, start[2], 0.25f);
+#endif
     release_guarded();
 }
 

@@ -47,14 +47,28 @@ CANNERY_WORD1(f32x4, f32x4_load1, const float *, _mm_broadcast_ss(a))
 
 #define CANNERY_OWN_PARTS 1
 #if defined(__AVX512VL__)
+/* One or two, if the compiler knows it, without a mask: a load soon after a masked store waits until
+ * that has reached the cache. */
 CANNERY_INLINE f32x4 f32x4_load_n(const float *p, int n)
 {
+    if (__builtin_constant_p(n) && n == 1) {
+        return _mm_load_ss(p);
+    }
+    if (__builtin_constant_p(n) && n == 2) {
+        return _mm_loadl_pi(_mm_setzero_ps(), (const __m64 *)(const void *)p);
+    }
     return _mm_maskz_loadu_ps((__mmask8)((1u << n) - 1u), p);
 }
 
 CANNERY_INLINE void f32x4_store_n(float *p, f32x4 v, int n)
 {
-    _mm_mask_storeu_ps(p, (__mmask8)((1u << n) - 1u), v);
+    if (__builtin_constant_p(n) && n == 1) {
+        _mm_store_ss(p, v);
+    } else if (__builtin_constant_p(n) && n == 2) {
+        _mm_storel_pi((__m64 *)(void *)p, v);
+    } else {
+        _mm_mask_storeu_ps(p, (__mmask8)((1u << n) - 1u), v);
+    }
 }
 #else
 /* Branches: n is a literal in most kernels, and vmaskmov stores are slow. */
