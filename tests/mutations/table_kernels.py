@@ -256,6 +256,16 @@ CHANGES: tuple[Change, ...] = (
         "(-2.12194440e-5f), r);\n    *k =",
     ),
     _math(
+        "SiLU of a large number is NaN once more",
+        "CANNERY_F(exp_plus_1)(CANNERY_F(max)(least, CANNERY_F(neg)(z)))",
+        "CANNERY_F(exp_plus_1)(CANNERY_F(neg)(z))",
+    ),
+    _math(
+        "GELU by tanh is off where x is large",
+        "CANNERY_F(max)(CANNERY_F(set1)(-87.0f), CANNERY_F(mul)(z, factor));",
+        "CANNERY_F(mul)(z, factor);",
+    ),
+    _math(
         "GELU of an infinity has no limit",
         "CANNERY_F(min)(CANNERY_F(set1)(8.0f), CANNERY_F(abs)(x));",
         "CANNERY_F(abs)(x);",

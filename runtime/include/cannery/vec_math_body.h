@@ -305,29 +305,42 @@ CANNERY_INLINE CANNERY_FT CANNERY_F(gelu_erf)(CANNERY_FT x)
     return CANNERY_F(fnma)(a, CANNERY_F(normal_tail)(a), positive);
 }
 
-/* x/2 * (1 + tanh(u)) = x * sigmoid(2u), u = sqrt(2/pi) * (x + 0.044715 x^3). */
+/* 1 + e^x = 1 / sigmoid(-x), -87 <= x <= 88. */
+CANNERY_INLINE CANNERY_FT CANNERY_F(exp_plus_1)(CANNERY_FT x)
+{
+    CANNERY_IT k;
+    CANNERY_FT kf;
+    const CANNERY_FT em1 = CANNERY_F(exp_reduced)(x, &k, &kf);
+    const CANNERY_FT scale = CANNERY_F(pow2i)(k);
+    return CANNERY_F(fma)(scale, em1, CANNERY_F(add)(scale, CANNERY_F(set1)(1.0f)));
+}
+
+/* x/2 * (1 + tanh(u)) = x * sigmoid(2u), u = sqrt(2/pi) * (x + 0.044715 x^3); y is -2u.
+ * Below -9.9 it stays at -1e-36. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(gelu_tanh)(CANNERY_FT x)
 {
-    const CANNERY_FT z = CANNERY_F(max)(CANNERY_F(set1)(-30.0f), x);
+    const CANNERY_FT z = CANNERY_F(max)(CANNERY_F(set1)(-9.9f), x);
     const CANNERY_FT square = CANNERY_F(mul)(z, z);
     const CANNERY_FT factor =
-        CANNERY_F(horner)(square, CANNERY_F(set1)(0.0713548163f), 1.59576912f);
-    return CANNERY_F(mul)(z, CANNERY_F(sigmoid)(CANNERY_F(mul)(z, factor)));
+        CANNERY_F(horner)(square, CANNERY_F(set1)(-0.0713548163f), -1.59576912f);
+    const CANNERY_FT y = CANNERY_F(max)(CANNERY_F(set1)(-87.0f), CANNERY_F(mul)(z, factor));
+    return CANNERY_F(div)(z, CANNERY_F(exp_plus_1)(y));
 }
 
-/* x * sigmoid(x); below -110 it is 0, also for -infinity. */
+/* x * sigmoid(x); below -87 it stays at -1.4e-36, also for -infinity. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(silu)(CANNERY_FT x)
 {
-    const CANNERY_FT z = CANNERY_F(max)(CANNERY_F(set1)(-110.0f), x);
-    return CANNERY_F(mul)(z, CANNERY_F(sigmoid)(z));
+    const CANNERY_FT least = CANNERY_F(set1)(-87.0f);
+    const CANNERY_FT z = CANNERY_F(max)(least, x);
+    return CANNERY_F(div)(z, CANNERY_F(exp_plus_1)(CANNERY_F(max)(least, CANNERY_F(neg)(z))));
 }
 
-/* x * tanh(softplus(x)) = x * n / (n + 2), n = e^x * (e^x + 2). */
+/* x * tanh(softplus(x)) = x * n / (n + 2), n = e^x * (e^x + 2); below -87 it stays at -1.4e-36. */
 CANNERY_INLINE CANNERY_FT CANNERY_F(mish)(CANNERY_FT x)
 {
     const CANNERY_FT two = CANNERY_F(set1)(2.0f);
-    const CANNERY_FT z = CANNERY_F(max)(CANNERY_F(set1)(-110.0f), x);
-    const CANNERY_FT e = CANNERY_F(exp)(CANNERY_F(min)(CANNERY_F(set1)(20.0f), z));
+    const CANNERY_FT z = CANNERY_F(max)(CANNERY_F(set1)(-87.0f), x);
+    const CANNERY_FT e = CANNERY_F(exp_normal)(CANNERY_F(min)(CANNERY_F(set1)(20.0f), z));
     const CANNERY_FT n = CANNERY_F(mul)(e, CANNERY_F(add)(e, two));
     return CANNERY_F(mul)(z, CANNERY_F(div)(n, CANNERY_F(add)(n, two)));
 }
