@@ -572,9 +572,29 @@ CANNERY_INLINE i32x4 i32x4_dot4(q8x4 a, q8x4 b, i32x4 acc)
 #define CANNERY_MVE_PREDICATES "p0",
 #endif
 
-CANNERY_MVE_LOAD_N(cannery_mve_first_i8, int8x16_t, int8_t, 8, "bt.8", vldrbq_z_s8, )
-CANNERY_MVE_LOAD_N(cannery_mve_first_u8, uint8x16_t, uint8_t, 8, "bt.8", vldrbq_z_u8, )
-CANNERY_MVE_LOAD_N(cannery_mve_first_s16, int16x8_t, int16_t, 16, "ht.16", vldrhq_z_s16, )
+/* Vectors of 16 bytes, or their first n numbers, n a constant; the greater of two numbers. */
+#define CANNERY_MVE_VECTORS(name, type, vector, bits, size, intrinsic, suffix)                     \
+    CANNERY_MVE_LOAD_N(cannery_mve_first_##name, vector, type, bits, size "t." #bits,              \
+                       vldr##intrinsic##_z_##suffix, )                                             \
+    CANNERY_MVE_STORE_N(cannery_mve_store_first_##name, vector, type, bits, size "t." #bits, ,     \
+                        vstr##intrinsic##_p_##suffix)                                              \
+    CANNERY_INLINE vector cannery_mve_load_##name(const type *p, int n)                            \
+    {                                                                                              \
+        return n < 128 / bits ? cannery_mve_first_##name(p, n) : vldr##intrinsic##_##suffix(p);    \
+    }                                                                                              \
+    CANNERY_INLINE void cannery_mve_store_##name(type *p, vector v, int n)                         \
+    {                                                                                              \
+        if (n < 128 / bits) {                                                                      \
+            cannery_mve_store_first_##name(p, v, n);                                               \
+        } else {                                                                                   \
+            vstr##intrinsic##_##suffix(p, v);                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    CANNERY_WORD2(vector, cannery_mve_max_##name, vector, vmaxq_##suffix(a, b))
+CANNERY_MVE_VECTORS(i8, int8_t, int8x16_t, 8, "b", bq, s8)
+CANNERY_MVE_VECTORS(u8, uint8_t, uint8x16_t, 8, "b", bq, u8)
+CANNERY_MVE_VECTORS(s16, int16_t, int16x8_t, 16, "h", hq, s16)
+#undef CANNERY_MVE_VECTORS
 
 /* Four bytes as floats; the pointer moves on. Written out: gcc would compute an address for each. */
 CANNERY_INLINE f32x4 cannery_mve_next_four_i8(const int8_t **p)

@@ -121,7 +121,7 @@ def _finish(
     if op.zero is not None:
         return [*found, *saturate(v, "v", pointer, op.zero, op.dtype)]
     if op.bound:
-        return [*found, store_bounded(v, "v", pointer, op.bound, op.dtype, finite=True)]
+        return [*found, store_bounded(v, "v", pointer, op.bound, op.dtype, job.isa, finite=True)]
     return [*found, v.store(pointer, "v")]
 
 

@@ -14,7 +14,7 @@ from cannery.ops.quantize.stream import by_runs, dequantised, saturate, streamed
 from cannery.ops.quantized.arithmetic import largest_of
 from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise
 from cannery.ops.quantized.fixed_scale import fixed_sum
-from cannery.ops.quantized.scale import store_bounded
+from cannery.ops.quantized.scale import clamps_lanes, store_bounded
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import stream_cycles
 from cannery.schedule.program import Step
@@ -79,11 +79,15 @@ def _pair(job: Job, op: QuantizedElementwise, v: Vec, at: str) -> list[str]:
         dtype = job.type(value).dtype
         floats = dequantised(v, name + at, scaled.scale, scaled.zero, dtype)
         lines.append(f"const {t} {letter} = {floats};")
-    lines += [f"{t} v = {op.op.c(t, 'a', 'b')};", *(f"v = {o.c(t, 'v')};" for o in op.activation)]
+    positive = bool(op.bound) and op.activation == (Relu(),) and clamps_lanes(v, job.isa)
+    lines.append(f"{t} v = {op.op.c(t, 'a', 'b')};")
+    if not positive:
+        lines += [f"v = {o.c(t, 'v')};" for o in op.activation]
     if op.y.scale != 1.0:
         lines.append(f"v = {t}_div(v, {t}_set1({c_float(op.y.scale)}));")
     if op.bound:
-        lines.append(store_bounded(v, "v", f"yr{at}", op.bound, op.dtype))
+        low = 0 if positive else -op.bound
+        lines.append(store_bounded(v, "v", f"yr{at}", op.bound, op.dtype, job.isa, low=low))
     else:
         lines += saturate(v, "v", f"yr{at}", op.y.zero, op.dtype)
     return _without_floats(job, op, lines, at) if job.isa.has("soft_float") else lines

@@ -23,13 +23,14 @@ from cannery.ops.quantized.fixed_finish import FixedFinish, by_vector, make_fixe
 from cannery.ops.quantized.fixed_scale import FixedScale, fixed_scale
 from cannery.ops.quantized.groups import Groups
 from cannery.ops.quantized.matmul import QuantizedProduct
-from cannery.ops.quantized.scale import bounded
+from cannery.ops.quantized.scale import bounded, clamps_lanes, store_lanes
 from cannery.ops.quantized.table import Table, make_table
 from cannery.ops.shared.epilogue import padded_channels
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.lookup import table_array
 from cannery.schedule.schedule import ConstArray, Job
+from cannery.target.isa import Isa
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,7 @@ class Finish:
 
     `start` is the array of the sums' initial values; empty: zeros. `small`: the results provably
     fit the quick words for bytes. `fixed`: how single sums are scaled without floats;
-    `derived` is then the scale of a `channel`, if no array holds it. `by_lanes`: the vocabulary
-    stores the lowest bytes of lanes, so vectors, too, are clamped as integers.
+    `derived` is then the scale of a `channel`, if no array holds it.
     """
 
     op: QuantizedProduct
@@ -52,7 +52,7 @@ class Finish:
     fixed: FixedScale | None
     derived: str
     constants: tuple[ConstArray, ...]
-    by_lanes: bool = False
+    isa: Isa
 
     @property
     def y(self) -> str:
@@ -186,7 +186,9 @@ class Finish:
         while n < len(vecs):
             pair = vecs[n : n + 2]
             full = len(pair) == 2 and all(v.full and v.lanes == pair[0].lanes for v in pair)
-            both = full and self.op.result_dtype in STORED and self.small and not self.by_lanes
+            both = (
+                full and self.op.result_dtype in STORED and self.small and not self._clamps(pair[0])
+            )
             found.append((n, n + 1) if both else (n,))
             n += 2 if both else 1
         return found
@@ -227,23 +229,16 @@ class Finish:
 
     def _clamps(self, v: Vec) -> bool:
         """Whether a vector is clamped as integers."""
-        return self.by_lanes and v.lanes == 4 and self.held is not None
+        return clamps_lanes(v, self.isa) and self.held is not None
 
     def _clamped(self, v: Vec, value: str, pointer: str) -> list[str]:
         """Statements that do so with rounded floats, and store them."""
         assert self.held
         zero, low, high = self.held
-        t, count = f"i32x{v.lanes}", "" if v.full else f", {v.valid}"
-        found = [f"{t} k = {v.t}_to_i32_round({value});"]
+        whole = f"{v.t}_to_i32_round({value})"
         if zero:
-            found.append(f"k = {t}_add(k, {t}_set1({zero}));")
-        low_bytes = f"{t}_{Groups.PUTS[self.op.dtype].replace('put', 'low')}{'_n' if count else ''}"
-        return [
-            *found,
-            f"k = {t}_max(k, {t}_set1({low}));",
-            f"k = {t}_min(k, {t}_set1({high}));",
-            f"{low_bytes}({pointer}, k{count});",
-        ]
+            whole = f"i32x4_add({whole}, i32x4_set1({zero}))"
+        return [store_lanes(v, whole, (low, high), pointer, self.op.dtype)]
 
 
 def _store_sums(v: Vec, acc: str, pointer: str) -> list[str]:
@@ -287,16 +282,12 @@ def make_finish(
     constants += initial
     finish = Finish(
         op, job.symbol, bool(bias), table, float(job.constant(gain)) if gain else None,
-        f"{job.symbol}_start" if starts else "", False, None, "", tuple(constants),
+        f"{job.symbol}_start" if starts else "", False, None, "", tuple(constants), job.isa,
     )  # fmt: skip
     if op.is_sum or vary:
         return finish
     added = job.constant(bias) if bias else np.zeros(1, np.float32)
-    finish = replace(
-        finish,
-        small=_is_small(op, largest, job.constant(scale), added),
-        by_lanes=job.isa.has("mve"),
-    )
+    finish = replace(finish, small=_is_small(op, largest, job.constant(scale), added))
     if job.isa.has("soft_float"):
         return _without_floats(
             finish, largest * factor, job.constant(scale) / np.float32(factor), added

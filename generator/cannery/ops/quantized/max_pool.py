@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import operands, require, require_type
 from cannery.ops.quantized.arithmetic import STORED, QuantizedOp
+from cannery.ops.quantized.mve import NAMES, VECTOR, VECTORS
 from cannery.ops.quantized.windows import tap_offsets, window_kernel
 from cannery.ops.shared.window_axis import TapSpan
 from cannery.ops.window import WindowOp
@@ -57,6 +58,8 @@ class QuantizedMaxPoolPlain(FixedSchedule):
 
     def kernel(self, job: Job) -> Kernel:
         type_, channels = job.output.dtype.c_name, job.inputs[0].shape[2]
+        if job.isa.has("mve"):
+            return window_kernel(job, partial(_by_vectors, job))
         runs = vector_spans(channels, 16 // job.output.dtype.bytes)
 
         def pixel(row: TapSpan, col: TapSpan) -> list[str]:
@@ -74,6 +77,25 @@ class QuantizedMaxPoolPlain(FixedSchedule):
             ]
 
         return window_kernel(job, pixel)
+
+
+def _by_vectors(job: Job, row: TapSpan, col: TapSpan) -> list[str]:
+    """The statements of a pixel for Helium, 16 bytes at a time; of the last ones only the rest."""
+    channels, name = job.inputs[0].shape[2], NAMES[job.output.dtype]
+    lanes, (_, *taps) = VECTOR // job.output.dtype.bytes, tap_offsets(job, row, col)
+    found = list[str]()
+    for start, end, n in ((0, channels // lanes * lanes, lanes),
+                          (channels // lanes * lanes, channels, channels % lanes)):  # fmt: skip
+        if start < end:
+            load = f"cannery_mve_load_{name}"
+            found += [
+                f"for (int c = {start}; c < {end}; c += {lanes}) {{",
+                f"{VECTORS[name]} v = {load}(t + c, {n});",
+                *(f"v = cannery_mve_max_{name}(v, {load}(t + c{at}, {n}));" for at in taps),
+                f"cannery_mve_store_{name}(o + c, v, {n});",
+                "}",
+            ]
+    return found
 
 
 def vector_spans(channels: int, lanes: int) -> list[tuple[int, int]]:

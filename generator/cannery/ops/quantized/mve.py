@@ -28,8 +28,9 @@ from cannery.target.isa import Isa
 #: Rows and outputs of tiles.
 SHAPES = ((1, 4), (1, 6), (2, 2), (2, 3), (3, 2))
 
-#: The names of types in the words of vec_mve.h.
+#: The names of types in the words of vec_mve.h, and of their vectors in C.
 NAMES = {DType.INT8: "i8", DType.UINT8: "u8", DType.INT16: "s16"}
+VECTORS = {"i8": "int8x16_t", "u8": "uint8x16_t", "s16": "int16x8_t"}
 
 #: Bytes of a vector.
 VECTOR = 16

@@ -51,18 +51,37 @@ def bounded(t: str, name: str, bound: int, *, low: bool = True, high: bool = Tru
 
 
 def store_bounded(
-    v: Vec, name: str, pointer: str, bound: int, dtype: DType, *, finite: bool = False
-) -> str:
+    v: Vec, name: str, pointer: str, bound: int, dtype: DType, isa: Isa, *,
+    finite: bool = False, low: int | None = None,
+) -> str:  # fmt: skip
     """A C statement that stores the vector `name`, rounded and clamped to +-bound.
 
-    Shorter if it is `finite` (never NaN).
+    Shorter if it is `finite` (never NaN). `low` takes the place of -bound where lanes are clamped.
     """
+    if clamps_lanes(v, isa):
+        held = (-bound if low is None else low, bound)
+        return store_lanes(v, f"{v.t}_to_i32_round({name})", held, pointer, dtype)
     if finite:
         (stored,) = put(v, bounded(v.t, name, bound), pointer, 0, dtype)
         return stored
     store = f"{v.t}_{Groups(dtype).store}" + ("" if v.full else "_n")
     valid = "" if v.full else f", {v.valid}"
     return f"{store}({pointer}, {bounded(v.t, name, bound)}{valid});"
+
+
+def clamps_lanes(v: Vec, isa: Isa) -> bool:
+    """Whether vectors are clamped as integers: converting saturates, and the vocabulary stores the
+    lowest bits of lanes.
+    """
+    return isa.has("mve") and v.lanes == 4
+
+
+def store_lanes(v: Vec, whole: str, held: tuple[int, int], pointer: str, dtype: DType) -> str:
+    """A C statement that stores the integers `whole`, clamped to the two numbers `held`."""
+    t, (low, high) = f"i32x{v.lanes}", held
+    clamped = f"{t}_min({t}_max({whole}, {t}_set1({low})), {t}_set1({high}))"
+    word, rest = Groups.PUTS[dtype].replace("put", "low"), "" if v.full else f", {v.valid}"
+    return f"{t}_{word}{'' if v.full else '_n'}({pointer}, {clamped}{rest});"
 
 
 def _words(number: float, factor: str, bound: int) -> str:
@@ -107,7 +126,7 @@ class QuantizeStream(FixedSchedule):
             scaled = f"{v.t}_mul({v.load(f'xr{at}')}, {v.t}_set1({factor}))"
             return [
                 f"const {v.t} v = {scaled};",
-                store_bounded(v, "v", f"yr{at}", op.bound, op.dtype),
+                store_bounded(v, "v", f"yr{at}", op.bound, op.dtype, job.isa),
             ]
 
         return Kernel(streamed(job, statements), whole=True)
