@@ -7,6 +7,7 @@
  *   I_high(a, b)             a * b / 2^31, halves up; -2^30 <= a < 2^30, 0 <= b
  *   I_shifted(a, h, r)       (a + h - (a < 0)) / 2^r, rounded down; 1 <= r <= 31, and a + h - 1
  *                            fits int32. With h = 2^(r-1) halves go away from zero
+ *   I_long_product(a, f, h, r)   ((a * f >> 32) + h) >> r; only with MVE
  *   I_times_double(a, bits)  a times the double with the bits bits[i], to the nearest integer,
  *                            halves away from zero; it is below 2^30
  *   I_store_u8(p, v), I_store_i8, I_store_s16   saturate; also _n(p, v, n)
@@ -238,6 +239,35 @@ CANNERY_INLINE void i32x4_store_s16(int16_t *p, i32x4 v)
 }
 
 CANNERY_STORES_PARTS(4)
+#elif defined(CANNERY_VEC_MVE_H)
+CANNERY_WORD2(i32x4, i32x4_high, i32x4, vqrdmulhq_s32(a, b))
+
+CANNERY_INLINE i32x4 i32x4_shifted(i32x4 a, i32x4 h, i32x4 r)
+{
+    return vshlq_s32(vaddq_s32(vaddq_s32(a, vshrq_n_s32(a, 31)), h), vnegq_s32(r));
+}
+
+CANNERY_INLINE i32x4 i32x4_long_product(i32x4 a, i32x4 f, i32x4 h, i32x4 r)
+{
+    return vshlq_s32(vaddq_s32(vmulhq_s32(a, f), h), vnegq_s32(r));
+}
+
+CANNERY_TIMES_DOUBLE(4)
+
+#define CANNERY_MVE_STORES(name, type, store)                                                      \
+    CANNERY_INLINE void i32x4_store_##name(type *p, i32x4 v)                                       \
+    {                                                                                              \
+        store(p, cannery_mve_##name(v));                                                           \
+    }                                                                                              \
+    CANNERY_INLINE void i32x4_store_##name##_n(type *p, i32x4 v, int n)                            \
+    {                                                                                              \
+        cannery_mve_store_##name##_n(p, cannery_mve_##name(v), n);                                 \
+    }
+CANNERY_MVE_STORES(u8, uint8_t, vstrbq_u32)
+CANNERY_MVE_STORES(i8, int8_t, vstrbq_s32)
+CANNERY_MVE_STORES(s16, int16_t, vstrhq_s32)
+#undef CANNERY_MVE_STORES
+
 #elif defined(CANNERY_VEC_NEON_H)
 CANNERY_INLINE i32x4 i32x4_high(i32x4 a, i32x4 b)
 {

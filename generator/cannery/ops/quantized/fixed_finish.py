@@ -2,7 +2,8 @@
 
 `high(sum * multiplier)` and `shifted` by r bits are two roundings; the second one adds 2^(r-1) and
 the zero point times 2^r at once. Products with float64 are one word; on processors with one lane,
-of which many have no float64, they are a product of 64 bits where that gives the same integers.
+of which many have no float64, and with Helium, they are a product of 64 bits where that gives the
+same integers.
 """
 
 from __future__ import annotations
@@ -111,6 +112,9 @@ class FixedFinish:
 
     def _whole(self, t: str, value: str, at: str) -> str:
         """The results before they are clamped."""
+        if self.long is not None and t != "i32x1":
+            numbers = (self._numbers(t, name, at) for name in ("factor", "half", "shift"))
+            return f"{t}_long_product({value}, {', '.join(numbers)})"
         if self.long is not None:
             factor, half, shift = (
                 self._numbers("i32x1", name, at) for name in ("factor", "half", "shift")
@@ -144,7 +148,7 @@ def make_fixed_finish(
         half = (np.int64(1) << (shift - 1)) + (np.int64(zero) << shift)
         arrays = {"factor": factor, "half": half.astype(np.int32), "shift": shift.astype(np.int32)}
     else:
-        if job.isa.widest == 1 and not job.graph.weights_vary:
+        if (job.isa.widest == 1 or job.isa.has("mve")) and not job.graph.weights_vary:
             long = long_product(op, factor.view(np.float64), largest)
         arrays = {"factor": factor}
         if long is not None:
