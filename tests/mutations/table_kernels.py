@@ -97,6 +97,27 @@ CHANGES: tuple[Change, ...] = (
         ("tests/schedule/test_cost.py",),
     ),
     Change(
+        "products wait for no registers",
+        "generator/cannery/schedule/cost.py",
+        "return macs * isa.core.product_held / max(free, 1.0)",
+        "return 0.0",
+        ("tests/schedule/test_cost.py",),
+    ),
+    Change(
+        "packed weights are counted where a third level keeps them",
+        "generator/cannery/schedule/packed.py",
+        "if caches.far_bytes > caches.l2_bytes or graph",
+        "if graph",
+        ("tests/schedule/test_packed.py",),
+    ),
+    Change(
+        "values take no room beside packed weights",
+        "generator/cannery/schedule/packed.py",
+        " + _value_bytes(graph)",
+        "",
+        ("tests/schedule/test_packed.py",),
+    ),
+    Change(
         "softmax overwrites what its epilogue reads once more",
         f"{_OPS}/softmax/row.py",
         "return not step.reads_again",

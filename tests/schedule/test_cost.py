@@ -14,11 +14,13 @@ from cannery.schedule.cost import (
     load_waits,
     reorder_cycles,
     tile_cycles,
+    waiting_cycles,
     weights_cycles,
 )
 from cannery.schedule.schedule import Estimate
 from cannery.target.isa import ISAS, Isa
 from cannery.target.machine import Machine
+from cannery.target.targets import find_target
 
 AVX2 = ISAS["avx2"]
 KB = 1024
@@ -115,6 +117,27 @@ def test_weights_come_from_where_the_whole_network_lets_them_stay() -> None:
     assert weights_cycles(isa, size, 600 * KB) == size / 10.0
     assert weights_cycles(isa, size, 5000 * KB) == size / 5.0
     assert weights_cycles(isa, 600.0 * KB, 400 * KB) == 60.0 * KB
+
+
+def test_products_wait_for_registers_until_they_were_added() -> None:
+    """Renaming, or an instruction that multiplies and adds, spares that."""
+    bonnell = find_target("atom32").isa
+    held = bonnell.core.product_held
+    assert waiting_cycles(bonnell, 6.0, 3.0) == 2.0 * held > 0.0
+    assert waiting_cycles(bonnell, 6.0, -1.0) == waiting_cycles(bonnell, 6.0, 1.0) == 6.0 * held
+    assert waiting_cycles(ISAS["ssse3"], 6.0, 1.0) == 0.0
+    assert waiting_cycles(changed(AVX2, product_held=7.0), 6.0, 1.0) == 0.0
+
+
+def test_tiles_leave_registers_for_products_where_they_have_to_wait() -> None:
+    """Six sums of eight registers leave one for products, four leave three."""
+    bonnell = find_target("atom32").isa
+
+    def each(isa: Isa, sums: int) -> float:
+        return tile_cycles(isa, 1, sums, sums + 1.0, 64) / sums
+
+    assert each(bonnell, 6) > 2 * each(bonnell, 4)
+    assert each(find_target("ssse3-32").isa, 6) <= each(find_target("ssse3-32").isa, 4)
 
 
 def test_reorders_cost_what_their_stores_do() -> None:

@@ -72,6 +72,8 @@ def test_macros_name_the_machine() -> None:
     assert isa_from_macros({**macros, "__znver4__": "1"}).core.name == "zen4"
     assert isa_from_macros({**macros, "__znver3__": "1"}).core.name == "zen4"
     assert isa_from_macros({**X86_64, "__znver3__": "1"}).core.name == "x86-128"
+    assert isa_from_macros({**X86_64, "__atom__": "1"}).core.name == "bonnell"
+    assert isa_from_macros({**X86_64, "__slm__": "1"}).core.name == "silvermont"
 
 
 def test_only_native_means_a_processor_that_was_not_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from cannery.choose.signature import step_kind
 from cannery.choose.size import SizeBound
 from cannery.errors import OptionError, RecordError, warn
 from cannery.ir.graph import Graph
+from cannery.schedule.packed import total_cycles
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import estimates, legal
 from cannery.target.isa import Isa
@@ -45,7 +46,7 @@ def estimated_options(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> l
         if schedule.inexact and not (inexact and isinstance(schedule, Emulates)):
             continue
         for params, estimate in estimates(graph, step, isa, schedule):
-            cost = estimate.total_in(graph, isa)
+            cost = total_cycles(graph, step, isa, schedule, params, estimate)
             options.append(make_option(graph, step, Choice(schedule, params), isa, cost))
     return sorted(options, key=lambda option: option.cost)
 

@@ -114,6 +114,17 @@ def early_inputs(isa: Isa, broadcast: str, rows: int) -> int:
     return rows - 1 if broadcast in ("lane", "dual") else 0
 
 
+def waiting_cycles(isa: Isa, macs: float, free: float) -> float:
+    """Cycles of `macs` products that are then added, with `free` registers for products.
+
+    A core that renames no registers holds each product until it was added, and only then begins
+    another one in its register.
+    """
+    if mac_instructions(isa) == 1.0:
+        return 0.0
+    return macs * isa.core.product_held / max(free, 1.0)
+
+
 def tile_cycles(
     isa: Isa,
     rows: int,
@@ -159,6 +170,7 @@ def tile_cycles(
         (loads + 2 * spills) / core.loads,
         instructions / isa.core.issue,
         chain / max(machine.window / (instructions * k), 1.0),
+        waiting_cycles(isa, macs, registers - needed + 1),
     )
 
 

@@ -79,6 +79,8 @@ class Machine(_Table, frozen=True):
     work on what they need; 0: it runs in order. `registers` are its vector registers, 0: as many as
     its instruction set has. `chain_gap`: how much longer a chain of dependent sums takes than its
     latencies. `spill_latency` is how long a sum waits that was stored and is loaded again.
+    `product_held`: cycles for which a product occupies its register until it was added, where
+    registers are not renamed; 0: they are.
     `friction`: simultaneous work takes longer than its slowest kind alone, by this fraction of the
     second slowest.
     """
@@ -92,6 +94,7 @@ class Machine(_Table, frozen=True):
     caches: Caches
     code: Code
     window: float = 0.0
+    product_held: float = 0.0
     registers: float = 0.0
     friction: float = 0.0
 

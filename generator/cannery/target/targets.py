@@ -251,10 +251,11 @@ _ARM_CPUS = (
 _CPUS = (
     _cpu("atom32", "Intel Atom Bonnell, 32 bit (NAO V5)", "ssse3", 32,
          f"-march=bonnell {_FPMATH}", _EMULATOR_32, "bonnell", 1600,
-         intel(0x1C, 0x26, 0x27, 0x35, 0x36), "movbe"),
+         intel(0x1C, 0x26, 0x27, 0x35, 0x36), "movbe", machine="bonnell"),
     _cpu("silvermont", "Intel Atom Silvermont (NAO V6)", "sse42", 64, "-march=silvermont",
          "qemu-x86_64 -cpu Westmere,+movbe,+rdrand,+3dnowprefetch", "silvermont", 1900,
-         intel(0x37, 0x4A, 0x4C, 0x4D, 0x5A, 0x5D, 0x75), "movbe rdrand 3dnowprefetch"),
+         intel(0x37, 0x4A, 0x4C, 0x4D, 0x5A, 0x5D, 0x75), "movbe rdrand 3dnowprefetch",
+         machine="silvermont"),
     *_ARM_CPUS,
     *_CORTEX_M,
     *_RISCV32,
@@ -355,6 +356,8 @@ def parse_isa(text: str) -> Isa:
 _MACHINES = (
     ({"__znver4__", "__AVX512F__"}, "zen4"),
     ({"__znver3__", "__AVX512F__"}, "zen4"),  # what gcc 12 makes of it
+    ({"__atom__"}, "bonnell"),
+    ({"__slm__"}, "silvermont"),
 )
 
 

@@ -24,6 +24,7 @@ from cannery.ops.movement.op import Identity
 from cannery.ops.movement.part import MovementPart
 from cannery.ops.movement.reshape import MovementReshape
 from cannery.ops.shared import epilogue
+from cannery.schedule.packed import total_cycles
 from cannery.schedule.program import Choice, Step
 from cannery.schedule.schedule import MATH, Schedule, legal
 from cannery.target.isa import Isa
@@ -103,7 +104,8 @@ def rank(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> list[Ranked]:
         if schedule.inexact and not inexact:
             continue
         for params in schedule.candidates(graph, step, isa):
-            cycles = schedule.cost(graph, step, params, isa).total_in(graph, isa)
+            estimate = schedule.cost(graph, step, params, isa)
+            cycles = total_cycles(graph, step, isa, schedule, params, estimate)
             found.append(Ranked(Choice(schedule, params), cycles))
     found.sort(key=lambda r: r.cycles)
     return [*found, *_approximate(step, found)] if inexact else found

@@ -28,7 +28,7 @@ from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes, vector_loops
 from cannery.ops.shared.tiles import pixel_tiles, room_to_hold, vector_count, widths
-from cannery.schedule.cost import busy_cycles, mac_instructions
+from cannery.schedule.cost import busy_cycles, mac_instructions, waiting_cycles
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
@@ -157,7 +157,8 @@ def _tile_cycles(
     if multiplier(shape) > 1:
         loads += inputs * p.lanes
     busy = busy_cycles(isa, work, loads, outputs, lanes=p.lanes, macs=outputs * shape.taps)
-    return 4.0 + max(busy, isa.rates(p.lanes).latency * shape.taps / 2)
+    waiting = waiting_cycles(isa, outputs * shape.taps, isa.registers - outputs - 1)
+    return 4.0 + max(busy, waiting, isa.rates(p.lanes).latency * shape.taps / 2)
 
 
 def _load(job: Job, vec: Vec, at: str, *, by_lookup: bool) -> str:

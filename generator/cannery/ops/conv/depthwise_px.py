@@ -28,7 +28,7 @@ from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, VecLoop
 from cannery.ops.shared.taps import load_count, tap_loads
 from cannery.ops.shared.tiles import cover, room_to_hold, widths
-from cannery.schedule.cost import busy_cycles, mac_instructions
+from cannery.schedule.cost import busy_cycles, mac_instructions, waiting_cycles
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
@@ -174,7 +174,8 @@ def _tile_cycles(
         work += 0.5 * weights
     macs = outputs * shape.taps
     busy = busy_cycles(isa, work, reads, beside=outputs, lanes=lanes, macs=macs)
-    return 3.0 + max(busy, isa.rates(lanes).latency * shape.taps / 2)
+    waiting = waiting_cycles(isa, macs, isa.registers - outputs - 1)
+    return 3.0 + max(busy, waiting, isa.rates(lanes).latency * shape.taps / 2)
 
 
 def _registers(shape: ConvShape, outputs: int) -> int:

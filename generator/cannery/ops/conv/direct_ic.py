@@ -75,7 +75,7 @@ class ConvDirectIc(Schedule):
                 macs = nc * dots.split
                 update = tile_cycles(isa, mr, macs, (mr + nc) * dots.split, vectors / dots.split)
                 update *= scalar_gain(isa, mr, macs)
-                each = update + 2.0 * vectors / dots.unroll + sum_cycles(dots, mr, nc)
+                each = update + 2.0 * vectors / dots.unroll + sum_cycles(dots, mr, nc, isa)
                 cycles += tiles * groups * each
                 code += mr * nc * (8.0 * (dots.unroll + len(walk(length, dots)[1])) * runs + 40.0)
         again = reread_cycles(isa, 4.0 * shape.taps * shape.ic * shape.oc, -(-shape.ow // dots.mr))

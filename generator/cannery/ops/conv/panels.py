@@ -13,7 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.schedule.cost import broadcast_work, busy_cycles, load_waits, mac_instructions
+from cannery.schedule.cost import (
+    broadcast_work,
+    busy_cycles,
+    load_waits,
+    mac_instructions,
+    waiting_cycles,
+)
 from cannery.schedule.schedule import ConstArray
 from cannery.target.isa import Isa
 
@@ -120,7 +126,8 @@ def update_cycles(
     held = p if n > 1 else 1  # with one channel, vectors are memory operands
     spilled = max(macs + held + 1 - isa.registers, 0)
     busy_for = busy_cycles(isa, arithmetic, loads, lanes=panels.lanes, macs=busy)
-    return busy_for + spilled + load_waits(isa)
+    waiting = waiting_cycles(isa, macs, isa.registers - macs - held)
+    return max(busy_for, waiting) + spilled + load_waits(isa)
 
 
 def periodic_mask(keep: Sequence[bool], length: int) -> NDArray[np.int32]:

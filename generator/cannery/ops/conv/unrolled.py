@@ -38,6 +38,7 @@ from cannery.schedule.cost import (
     mac_bytes,
     mac_instructions,
     slowest,
+    waiting_cycles,
 )
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
@@ -402,6 +403,7 @@ def _block_cycles(shape: ConvShape, p: Tunables, used: NDArray[np.bool_], isa: I
         work / core.arithmetic,
         loads / core.loads,
         (work + loads) / isa.core.issue,
+        waiting_cycles(isa, terms * mr, isa.registers - mr * vectors - 1),
         core.latency * terms / max(vectors, 1),
     )
 

@@ -98,7 +98,7 @@ def dot_cycles(isa: Isa, p: Product, dots: Dots, rows: Sequence[tuple[int, int, 
             update = tile_cycles(
                 isa, mr, nc * split, (mr + nc) * split, vectors / split, lanes=dots.lanes
             )
-            sums = sum_cycles(replace(dots, split=split), mr, nc)
+            sums = sum_cycles(replace(dots, split=split), mr, nc, isa)
             cycles += tiles * groups * (update + 2.0 * vectors / dots.unroll + sums)
     return cycles
 

@@ -61,7 +61,11 @@ def columns(nc: int, lanes: int) -> Sequence[Vec]:
     return [Vec(v.start, 1, 1, v.packed) if v.valid == 1 else v for v in fours]
 
 
-def sum_cycles(dots: Dots, mr: int, nc: int) -> float:
-    """Cycles of adding up a tile's accumulators over sets and lanes."""
+def sum_cycles(dots: Dots, mr: int, nc: int, isa: Isa) -> float:
+    """Cycles of adding up a tile's accumulators over sets and lanes.
+
+    Without renamed registers, each of these steps takes as long as its latency.
+    """
     folds = max(dots.lanes // 4, 1).bit_length() - 1
-    return mr * nc * (0.75 * (dots.split - 1) + folds + 2.0) + 6.0
+    cycles = mr * nc * (0.75 * (dots.split - 1) + folds + 2.0) + 6.0
+    return cycles * isa.rates(dots.lanes).latency if isa.core.product_held else cycles
