@@ -45,7 +45,7 @@ from ops.cases import Case, all_cases
 
 #: Targets that stand for the instruction sets, and those that run on an emulated CPU without more.
 TARGETS = ("generic", "sse2", "ssse3", "sse42", "avx2", "avx512", "atom32", "thumbdsp",
-           "helium", "neon32", "neon64", "neon64dot", "neon64i8mm",
+           "helium", "neon32", "neon64", "neon64dot", "neon64half", "neon64i8mm",
            "riscv64v128", "riscv64v256")  # fmt: skip
 STRICT = ("atom32",)
 
@@ -54,7 +54,8 @@ LEAST, MOST = 1, 2
 #: Targets whose kernels come from the same templates and nearly the same words: of steps and
 #: schedules that show nothing new, each takes its share.
 KIN = (("generic", "ssse3", "atom32", "avx2", "avx512", "thumbdsp"),
-       ("neon32", "neon64", "neon64dot", "neon64i8mm"), ("riscv64v128", "riscv64v256"))  # fmt: skip
+       ("neon32", "neon64", "neon64dot", "neon64half", "neon64i8mm"),
+       ("riscv64v128", "riscv64v256"))  # fmt: skip
 #: Those whose code differs from that of others in a few words only get what is new, of each one.
 FEWER = ("sse2", "sse42", "helium")
 FEWER_LEAST, FEWER_MOST = 0, 1

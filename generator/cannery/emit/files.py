@@ -140,6 +140,8 @@ def headers(source: Source) -> list[str]:
     found = {*RUNTIME_HEADERS_ALWAYS, source.isa.header, *_INCLUDES[source.isa.header]}
     if source.needs_math:
         found |= {h.name for h in runtime_folder().glob("vec_math*.h")}
+    if source.needs_half:
+        found.add("vec_half.h")
     if source.needs_table:
         found.add("vec_table.h")
     if source.needs_fixed:

@@ -291,6 +291,10 @@ class Source:
         return any(kernel.needs_math for kernel in self._kernels)
 
     @property
+    def needs_half(self) -> bool:
+        return any(kernel.needs_half for kernel in self._kernels)
+
+    @property
     def needs_table(self) -> bool:
         return any(kernel.needs_table for kernel in self._kernels)
 

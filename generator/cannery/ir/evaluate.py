@@ -10,7 +10,9 @@ import numpy as np
 from cannery.deadline import check_time
 from cannery.errors import CanneryError
 from cannery.ir.graph import Graph, Node
+from cannery.ir.half import rounded_to_half
 from cannery.ir.registry import RefArray
+from cannery.ir.tensor import DType
 
 
 def widen(array: RefArray) -> RefArray:
@@ -23,7 +25,8 @@ class Values(dict[str, RefArray]):
 
     Constants are widened where they are read, so that large ones do not exist twice. In a quantised
     network, each result is rounded to float32: so sums, products, maxima and the like, which are
-    rounded once, are what every processor computes, to the last bit.
+    rounded once, are what every processor computes, to the last bit. Results in half precision are
+    rounded to it.
 
     With `only`, other values are dropped once the nodes that read them are `done`.
     """
@@ -33,6 +36,7 @@ class Values(dict[str, RefArray]):
     ) -> None:
         super().__init__({name: widen(inputs[name]) for name in graph.inputs})
         self._constants = graph.constants
+        self._types = graph.types
         self._rounds = graph.quantization is not None
         self._kept = only
         self._readers = Counter(name for node in graph.nodes for name in node.inputs)
@@ -74,6 +78,8 @@ class Values(dict[str, RefArray]):
 
     def _results(self, node: Node) -> tuple[RefArray, ...]:
         results = node.op.reference(*(self._operand(node, i) if i else None for i in node.inputs))
+        if any(self._types[y].dtype is DType.HALF for y in node.outputs):
+            return tuple(rounded_to_half(array) for array in results)
         if not self._rounds:
             return results
         with np.errstate(over="ignore"):

@@ -26,6 +26,7 @@ import numpy as np
 from cannery.errors import CanneryError, ModelError, one_of
 from cannery.ir.attributes import make_op
 from cannery.ir.graph import Array, Calls, Graph, GraphBuilder, Length, Node, Scale, State
+from cannery.ir.half import infer_types
 from cannery.ir.line import Line
 from cannery.ir.registry import all_ops
 from cannery.ir.tensor import DType, TensorType
@@ -159,7 +160,7 @@ class _Reader:
         op = make_op(all_ops()[kind], line.attributes("named"))
         layer = line.name() if line.took("named") else names[0]
         try:
-            inferred = op.infer(*(self._known.types[i] if i else None for i in inputs))
+            inferred = infer_types(op, [self._known.types[i] if i else None for i in inputs])
         except (TypeError, ValueError) as error:
             raise ModelError(f"{kind} cannot have these inputs: {error}") from None
         if len(inferred) != len(names):

@@ -31,6 +31,8 @@ class Op(ABC):
     #: Whether `reference` also takes float32 and widens it piece by piece, as constants may be
     #: large.
     widens: ClassVar[bool] = False
+    #: Whether its attributes, not its inputs, say which element type results.
+    converts: ClassVar[bool] = False
 
     @abstractmethod
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:

@@ -18,7 +18,11 @@ MAX_RANK = 32
 
 
 class DType(str, Enum):
-    """Element types, with numpy's names."""
+    """Element types, with numpy's names.
+
+    HALF, numpy's other name for float16, is for values between layers that compute in half
+    precision: models do not have it, and in C it is the uint16_t of its bits.
+    """
 
     FLOAT32 = "float32"
     UINT8 = "uint8"
@@ -30,6 +34,7 @@ class DType(str, Enum):
     UINT16 = "uint16"
     UINT32 = "uint32"
     UINT64 = "uint64"
+    HALF = "half"
 
     @property
     def bytes(self) -> int:
@@ -42,7 +47,13 @@ class DType(str, Enum):
     @property
     def c_name(self) -> str:
         """The C type of one element."""
-        return {"float32": "float", "bool": "uint8_t"}.get(self.value, f"{self.value}_t")
+        named = {"float32": "float", "bool": "uint8_t", "half": "uint16_t"}
+        return named.get(self.value, f"{self.value}_t")
+
+    @property
+    def is_float(self) -> bool:
+        """Whether kernels compute with it as with float32."""
+        return self in (DType.FLOAT32, DType.HALF)
 
 
 @dataclass(frozen=True)

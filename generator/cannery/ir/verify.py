@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cannery.errors import ModelError
 from cannery.ir.graph import Graph
+from cannery.ir.half import infer_types
 
 
 def verify(graph: Graph, *, after: str) -> None:
@@ -33,7 +34,7 @@ def verify(graph: Graph, *, after: str) -> None:
             if value and value not in defined:
                 fail(f"{node.name!r} reads {value!r} before it is defined")
         try:
-            inferred = node.op.infer(*(graph.types[i] if i else None for i in node.inputs))
+            inferred = infer_types(node.op, [graph.types[i] if i else None for i in node.inputs])
         except ModelError as error:
             error.where = error.where or f"graph {graph.name!r} after {after}, {node.name!r}"
             raise

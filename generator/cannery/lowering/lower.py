@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from cannery.ir.graph import Graph, Node
+from cannery.ir.half import halves_at
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.quantized.arithmetic import QuantizedOp
@@ -119,11 +120,12 @@ def make_chain(parts: Sequence[Step], *, depth_first: bool = False) -> Step:
 
 def _may_fuse(graph: Graph, node: Node) -> bool:
     """Whether an epilogue may follow a node: not after a mere view of memory, plain scalar code,
-    trees, or a node that reads its results again.
+    trees, conversions to and from half precision, or a node that reads its results again.
     """
     apart = ("Reshape", "Identity", "Concat", "Lstm", "Gru", "Rnn", "Attention", "TreeEnsemble")
     plain = isinstance(node.op, ScalarOp | QuantizedOp) or convolution_form(graph, node) is not None
-    return node.op.kind not in apart and not plain
+    half = node.op.converts and halves_at(graph, (node,))
+    return node.op.kind not in apart and not plain and not half
 
 
 def _read_counts(graph: Graph) -> dict[str, int]:

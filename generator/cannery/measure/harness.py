@@ -46,7 +46,7 @@ DATA_FILE = "harness_data.bin"
 _DTYPES = {
     DType.FLOAT32: "F32", DType.UINT8: "U8", DType.BOOL: "U8", DType.INT8: "I8",
     DType.INT16: "I16", DType.INT32: "I32", DType.INT64: "I64", DType.UINT16: "U16",
-    DType.UINT32: "U32", DType.UINT64: "U64",
+    DType.UINT32: "U32", DType.UINT64: "U64", DType.HALF: "F16",
 }  # fmt: skip
 _ORDERS = dict(zip(ORDERS, ("NHWC", "PLANAR", "PHASE_SPLIT"), strict=True))
 
@@ -229,6 +229,7 @@ class Harness:
             isa=self.isa,
             bands=self.bands,
             needs_math=any(c.kernel.needs_math for c in candidates),
+            needs_half=any(c.kernel.needs_half for c in candidates),
             needs_table=any(c.kernel.needs_table for c in candidates),
             needs_fixed=any(c.kernel.needs_fixed for c in candidates),
             scalar_math=any(c.kernel.scalar_math for c in candidates),

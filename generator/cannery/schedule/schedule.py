@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ir.graph import Graph
+from cannery.ir.half import halves_at
 from cannery.ir.tensor import TensorType
 from cannery.layouts import Halo, Layout, Want
 from cannery.target.isa import Isa
@@ -65,8 +66,8 @@ class Kernel:
     the inputs, the outputs, `float *scratch` if `scratch_bytes`, and `int y0, int y1` if `band`: a
     band function computes output rows y0 <= y < y1 of one image, y0 a multiple of `band`. It
     computes one image, or, if `whole`, all images of the batch in one call. `needs_math`,
-    `scalar_math`, `needs_table` and `needs_fixed` say that it includes vec_math.h, scalar_math.h,
-    vec_table.h and vec_fixed.h. The last two follow from its constants, and stay if these move
+    `scalar_math`, `needs_half`, `needs_table` and `needs_fixed` say that it includes vec_math.h,
+    scalar_math.h, vec_half.h, vec_table.h and vec_fixed.h. The last two follow from its constants, and stay if these move
     elsewhere; then `moved_bytes` are the bytes of the moved constants.
 
     `units`, only if the job asks for a cut: the last parameters are `int first_unit, int end_unit`,
@@ -91,6 +92,7 @@ class Kernel:
     stops: bool = False
     needs_table: bool = False
     needs_fixed: bool = False
+    needs_half: bool = False
     moved_bytes: int = 0
     turns: bool = False
 
@@ -224,6 +226,8 @@ class Schedule(ABC):
     #: Whether `ctext/halves.py` can store the weights of its kernels as float16: their array is
     #: marked, and read only by loads.
     halves: ClassVar[bool] = False
+    #: Whether it reads or writes values in half precision (`ops/half/`).
+    computes_half: ClassVar[bool] = False
 
     @abstractmethod
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -350,9 +354,9 @@ def legal(graph: Graph, step: Step, isa: Isa) -> Sequence[Schedule]:
 
 
 def _legal(graph: Graph, step: Step, isa: Isa) -> tuple[Schedule, ...]:
-    halves = reads_halves(graph, step)
+    halves, half = reads_halves(graph, step), halves_at(graph, step.nodes)
     fitting = (s for s in all_schedules().values() if s.depth_first == step.depth_first)
-    able = (s for s in fitting if s.halves or not halves)
+    able = (s for s in fitting if (s.halves or not halves) and s.computes_half == half)
     return tuple(s for s in able if not s.why_not(graph, step, isa))
 
 

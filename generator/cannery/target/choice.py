@@ -34,6 +34,9 @@ class ArmFeature:
 #: By bits of pointers and macro; processors with 64 bits always have NEON.
 _ARM = {
     (32, "__ARM_NEON"): ArmFeature("neon", "AT_HWCAP", 12),
+    (64, "__ARM_FEATURE_FP16_VECTOR_ARITHMETIC"): ArmFeature(
+        "asimdhp", "AT_HWCAP", 10, "hw.optional.arm.FEAT_FP16"
+    ),
     (64, "__ARM_FEATURE_DOTPROD"): ArmFeature(
         "asimddp", "AT_HWCAP", 20, "hw.optional.arm.FEAT_DotProd"
     ),

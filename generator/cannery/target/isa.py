@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from cannery.errors import OptionError, one_of
 from cannery.target.machine import Machine, Rates, find_machine
@@ -24,9 +25,10 @@ class Isa:
     order), rotate, pairs (broadcast2 and add_pairs of the widths over four), masks, gather,
     dot2_s16, dot4_u8s8, mmla (products of matrices of bytes), byte_table (looks up any of 256
     bytes), slp (compilers make vectors of neighbouring scalars), dsp (Thumb's instructions for
-    pairs of int16), mve (sums of products of 16 bytes), soft_float (no FPU: functions compute with
-    floats). `machine` (or its name) is the processor for which costs are estimated; it does not
-    change the instruction set.
+    pairs of int16), mve (sums of products of 16 bytes), half (arithmetic in half precision),
+    wide_lane_fma (see `in_half`), soft_float (no FPU: functions compute with floats). `machine` (or
+    its name) is the processor for which costs are estimated; it does not change the instruction
+    set.
     `integer_registers` are those that code without vectors may use for numbers and addresses.
     """
 
@@ -78,6 +80,17 @@ class Isa:
         """The vocabulary's prefix and type for a width: `f32x8`."""
         return f"f32x{lanes}"
 
+    def multiplies_by_lane(self, lanes: int) -> bool:
+        """Whether a vector of this width can be multiplied by any lane of one of four."""
+        return self.has("lane_fma") and (lanes == 4 or (lanes > 4 and self.has("wide_lane_fma")))
+
+    @property
+    def in_half(self) -> Isa:
+        """The same instruction set as kernels in half precision see it: twice as many lanes, all
+        of which `lane_fma` multiplies.
+        """
+        return _in_half(self)
+
     def meant_for(self, machine: str | Machine) -> Isa:
         """The same instruction set with the costs of a processor."""
         return replace(self, machine=machine)
@@ -94,6 +107,12 @@ class Isa:
         """The same instruction set with another pointer width; 32-bit x86 has 8 registers."""
         registers = 8 if self.family == "x86" and bits == 32 and self.widest > 1 else self.registers
         return replace(self, bits=bits, registers=registers)
+
+
+@cache
+def _in_half(isa: Isa) -> Isa:
+    capabilities = (isa.capabilities & {"fma", "lane_fma"}) | {"wide_lane_fma"}
+    return replace(isa, lanes=(*isa.lanes, 2 * isa.widest), capabilities=capabilities)
 
 
 def _x86(
@@ -117,6 +136,9 @@ _RVV = ("__riscv_v", "__riscv_v_fixed_vlen")
 _RVV_FLAGS = ("-mrvv-vector-bits=zvl", "-mllvm", "-force-vector-width=1")
 _RVV_CAPS = frozenset({"fma", "rotate", "masks", "gather"})
 
+#: Arm's arithmetic in half precision; all cores with I8MM have it.
+_HALF = "__ARM_FEATURE_FP16_VECTOR_ARITHMETIC"
+
 _ROWS = (
     Isa("generic", "any", 64, (1,), 16, "vec_scalar.h", capabilities=frozenset({"slp"})),
     _x86("sse2", (1, 4), "vec_x86_128.h", "SSE2", "-msse2", {"rotate"}),
@@ -139,10 +161,15 @@ _ROWS = (
     Isa("neon64dot", "arm", 64, (1, 4), 32, "vec_neon.h",
         ("__ARM_NEON", "__aarch64__", "__ARM_FEATURE_DOTPROD"), ("-march=armv8.2-a+dotprod",),
         frozenset({"fma", "lane_fma", "ordered", "dot4_u8s8", "byte_table"}), "arm-128"),
+    Isa("neon64half", "arm", 64, (1, 4), 32, "vec_neon.h",
+        ("__ARM_NEON", "__aarch64__", "__ARM_FEATURE_DOTPROD", _HALF),
+        ("-march=armv8.2-a+dotprod+fp16",),
+        frozenset({"fma", "lane_fma", "ordered", "dot4_u8s8", "half", "byte_table"}), "arm-128"),
     Isa("neon64i8mm", "arm", 64, (1, 4), 32, "vec_neon.h",
-        ("__ARM_NEON", "__aarch64__", "__ARM_FEATURE_DOTPROD", "__ARM_FEATURE_MATMUL_INT8"),
-        ("-march=armv8.2-a+dotprod+i8mm",),
-        frozenset({"fma", "lane_fma", "ordered", "dot4_u8s8", "mmla", "byte_table"}), "arm-128"),
+        ("__ARM_NEON", "__aarch64__", "__ARM_FEATURE_DOTPROD", _HALF, "__ARM_FEATURE_MATMUL_INT8"),
+        ("-march=armv8.2-a+dotprod+fp16+i8mm",),
+        frozenset({"fma", "lane_fma", "ordered", "dot4_u8s8", "mmla", "half", "byte_table"}),
+        "arm-128"),
     Isa("riscv64v128", "riscv", 64, (1, 4), 32, "vec_rvv.h", _RVV,
         ("-march=rv64gcv", *_RVV_FLAGS), _RVV_CAPS, "riscv-v"),
     Isa("riscv64v256", "riscv", 64, (1, 4, 8), 32, "vec_rvv.h", (*_RVV, "__riscv_zvl256b"),

@@ -315,9 +315,9 @@ def broadcast_words(
 ) -> list[str]:
     """The ways in which an input can reach all lanes; for `tile` see `gemm.broadcasts`."""
     found = ["set1"]
-    if lanes == 4 and shape.ic >= 4:
-        found += ["rotate"] if isa.has("rotate") else []
-        found += ["lane", *dual.ways(isa, tile)] if isa.has("lane_fma") else []
+    if shape.ic >= 4:
+        found += ["rotate"] if isa.has("rotate") and lanes == 4 else []
+        found += ["lane", *dual.ways(isa, tile)] if isa.multiplies_by_lane(lanes) else []
     return found
 
 

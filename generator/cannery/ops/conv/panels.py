@@ -95,7 +95,7 @@ class Panels:
 
 def broadcasts(isa: Isa, lanes: int) -> list[str]:
     """The ways worth trying, likeliest first."""
-    if lanes == 4 and isa.has("lane_fma"):
+    if isa.multiplies_by_lane(lanes):
         return ["lane", "load1"]
     return ["splat", "load1"] if lanes == 4 and not isa.has("fma") else ["load1"]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cannery.errors import UnsupportedError
+from cannery.ir.half import rounded_to_half
 from cannery.ir.numeric import Numeric, f32
 from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import DType, TensorType
@@ -184,8 +185,10 @@ class Expand(Op):
 class Cast(Op):
     """x -> x as `to`. Float to integer truncates and saturates, NaN gives 0; integers wrap.
 
-    Any type to bool is x != 0.
+    Any type to bool is x != 0; float32 is rounded to half precision, ties to even.
     """
+
+    converts = True
 
     to: DType
 
@@ -199,6 +202,8 @@ class Cast(Op):
         (x,), _ = operands(self, inputs, 1)
         if self.to is DType.FLOAT32:
             return (x.astype(np.float64),)
+        if self.to is DType.HALF:
+            return (rounded_to_half(x),)
         if self.to is DType.BOOL:
             return (np.asarray(x != np.zeros((), x.dtype)),)
         if x.dtype.kind != "f":

@@ -18,7 +18,6 @@ from cannery.ctext.environment import input_name, offset
 from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph, Node
 from cannery.ir.registry import Elementwise
-from cannery.ir.tensor import DType
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.lookup import Lookup, forms, lookups, table_array
@@ -185,7 +184,7 @@ def computed_by_channel(graph: Graph, value: str, shape: tuple[int, ...]) -> boo
     sample.
     """
     type_ = graph.types[value]
-    image = len(shape) == 4 and shape[0] == 1 and type_.dtype is DType.FLOAT32
+    image = len(shape) == 4 and shape[0] == 1 and type_.dtype.is_float
     return image and type_.shape == (1, 1, 1, shape[-1]) != shape and value not in graph.constants
 
 
@@ -200,7 +199,7 @@ def fusible(
     if not isinstance(node.op, Elementwise) or len(node.outputs) != 1:
         return False
     shape = graph.types[running].shape
-    if graph.types[running].dtype is not DType.FLOAT32:
+    if not graph.types[running].dtype.is_float:
         return False
     if graph.types[node.output] != graph.types[running]:
         return False

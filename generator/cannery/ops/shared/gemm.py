@@ -292,9 +292,9 @@ def broadcasts(
     """
     found = ["set1"]
     wide = 0 < vectors <= ROTATED_VECTORS and lanes > 4 and isa.family == "x86"
-    if k >= 4 and a_k == 1 and (lanes == 4 or wide):
-        found += ["rotate"] if isa.has("rotate") else []
-        found += ["lane", *dual.ways(isa, tile)] if isa.has("lane_fma") else []
+    if k >= 4 and a_k == 1:
+        found += ["rotate"] if isa.has("rotate") and (lanes == 4 or wide) else []
+        found += ["lane", *dual.ways(isa, tile)] if isa.multiplies_by_lane(lanes) else []
     return found
 
 

@@ -157,9 +157,9 @@ class TapSchedule(Schedule):
         for lanes in widths(shape.oc, isa):
             vectors = len(split_lanes(shape.oc, isa, lanes))
             broadcasts = ["load1"]
-            if lanes == 4 and shape.ic >= 4:
-                broadcasts += ["rotate"] if isa.has("rotate") else []
-                broadcasts += ["lane"] if isa.has("lane_fma") else []
+            if shape.ic >= 4:
+                broadcasts += ["rotate"] if isa.has("rotate") and lanes == 4 else []
+                broadcasts += ["lane"] if isa.multiplies_by_lane(lanes) else []
             for mr, nr in TILES.get(isa.registers, TILES[16]):
                 tile = (lanes, min(mr, max(shape.counts)), min(nr, vectors))
                 found += [Tunables(*tile, word) for word in broadcasts]

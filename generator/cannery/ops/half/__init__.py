@@ -1,0 +1,1 @@
+"""Schedules that compute in half precision, and the conversions around them."""
