@@ -259,6 +259,12 @@ def weights_as(text: str) -> str:
     return text
 
 
+def compute_as(text: str) -> str:
+    if text not in WEIGHT_TYPES:
+        raise OptionError(f"nothing computes as {text!r}", cure=one_of(text, WEIGHT_TYPES))
+    return text
+
+
 def quantize(text: str) -> DType:
     known = {d.value: d for d in QUANTIZED}
     if text not in known:

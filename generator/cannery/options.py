@@ -49,7 +49,7 @@ class Options:
     texts. `streaming` asks for the network of the next steps, as many as the first `block` says,
     and functions for the others; its outputs are `latency` steps late. `time_axis` says which axes
     of inputs are steps, in the model's order. `weights_as` "float16" stores weights so where
-    `max_error` allows. `state` pairs inputs with the outputs that they are
+    `max_error` allows; likewise `compute_as`, where layers can, and computes so. `state` pairs inputs with the outputs that they are
     in the next run. `noise` is where random numbers come from. `rename` maps tensor names of the
     model to names in C. `outputs` cuts the network there. `quantize` asks for integer layers,
     scaled by what `calibration` shows, where no output loses more than `max_loss`.
@@ -99,6 +99,7 @@ class Options:
     time_axis: Mapping[str, int | str] = field(default_factory=dict)
     variable_length: bool = False
     weights_as: str = parse.FLOATS
+    compute_as: str = parse.FLOATS
     quantize: DType | None = None
     calibration: Path | None = None
     max_loss: float = 0.1
@@ -133,6 +134,7 @@ class Options:
         """
         words = [self.quantize.value] if self.quantize else []
         words += [f"{self.weights_as}-weights"] if self.weights_as != parse.FLOATS else []
+        words += [self.compute_as] if self.compute_as != parse.FLOATS else []
         words += ["raw"] if self.io_type == "raw" else []
         words += [f"block{self.block[0]}"] if self.block[0] > min(self.block) else []
         return "-".join(words)
@@ -247,6 +249,9 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
         Spec("weights_as", _ONE,
              "Store weights as float32, or as float16 where --max-error allows.",
              parse.weights_as, "TYPE", example="float16"),
+        Spec("compute_as", _ONE,
+             "Compute in float32, or in float16 where layers and --max-error allow.",
+             parse.compute_as, "TYPE", example="float16"),
         Spec("quantize", _ONE, "Compute with integers where layers can: int16 or int8.",
              parse.quantize, "TYPE", example="int16"),
         Spec("calibration", _ONE, "Typical inputs: a .npz file, one array per input.",
@@ -375,6 +380,7 @@ def make_options(model: Path, raw: Mapping[str, Any]) -> Options:
     _check_variable_length(options)
     _check_streaming(options, values)
     _check_quantize(options, values)
+    _check_compute_as(options)
     _check_weights(options)
     _check_sections(options)
     return options
@@ -432,11 +438,28 @@ def _check_quantize(options: Options, given: Collection[str]) -> None:
             cure="leave out one of them",
         )  # fmt: skip
     for name in ("calibration", "max_loss"):
-        if name in given and not (options.quantize or (halves and name == "calibration")):
+        judged = name == "calibration" and (halves or options.compute_as == parse.HALVES)
+        if name in given and not (options.quantize or judged):
             raise OptionError(
                 "nothing is quantised", where="--" + name.replace("_", "-"),
                 cure="add --quantize int16 or int8",
             )  # fmt: skip
+
+
+def _check_compute_as(options: Options) -> None:
+    """Raise OptionError for options that cannot be combined with arithmetic in half precision."""
+    others = {
+        "--quantize": options.quantize is not None,
+        "--weights-as float16": options.weights_as == parse.HALVES,
+        "--weights": options.weights is not None, "several --block": len(options.block) > 1,
+        "--same-everywhere": options.same_everywhere,
+    }  # fmt: skip
+    chosen = [flag for flag, on in others.items() if on]
+    if options.compute_as == parse.HALVES and chosen:
+        raise OptionError(
+            f"{chosen[0]} cannot be combined with it", where="--compute-as",
+            cure="leave out one of them",
+        )  # fmt: skip
 
 
 def _check_streaming(options: Options, given: Collection[str]) -> None:

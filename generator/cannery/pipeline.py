@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cannery import __version__
 from cannery.choose.defaults import Defaults
+from cannery.choose.half import check_half
 from cannery.choose.lookup import recorded_choices, recorded_stacks
 from cannery.choose.plan import Segment, make_segments
 from cannery.choose.ram import Curve, states_bytes
@@ -121,6 +122,13 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
         graph = store_halves(graph, options.max_error, options.calibration, _half_layers(options))
         if dump:
             dump("float16", format_graph(graph, weights=True))
+    if options.compute_as == HALVES:
+        from cannery.quantization.half_layers import compute_in_half
+
+        graph = compute_in_half(graph, options.max_error, options.calibration)
+        verify(graph, after="float16")
+        if dump:
+            dump("float16", format_graph(graph, weights=True))
     if options.max_ram is not None:
         graph = least_memory_order(graph)
     if options.same_everywhere:
@@ -198,7 +206,11 @@ class Chosen:
 
 
 def choose(graph: Graph, target: Target, options: Options) -> Chosen:
-    """The cut and one choice per step: from the record if there is one, else estimated."""
+    """The cut and one choice per step: from the record if there is one, else estimated.
+
+    Raises OptionError for layers in half precision on a processor that does not compute so.
+    """
+    check_half(graph, target)
     segments = make_segments(graph, depth_first=options.max_ram is not None)
     record, known = recorded_choices(graph, segments, target, options)
     defaults = _defaults(graph, segments, target, options)

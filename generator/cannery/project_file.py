@@ -68,7 +68,9 @@ def merged_options(project: ProjectOptions, given: Mapping[str, Any]) -> dict[st
         raw = {name: value for name, value in raw.items() if name not in ("target", "isa")}
     raw |= present
     if "quantize" not in raw:
-        unused = {"max_loss"} if "weights_as" in raw else {"max_loss", "calibration"}
+        unused = (
+            {"max_loss"} if {"weights_as", "compute_as"} & set(raw) else {"max_loss", "calibration"}
+        )
         raw = {k: v for k, v in raw.items() if k in present or k not in unused}
     return raw
 

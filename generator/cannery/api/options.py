@@ -55,6 +55,7 @@ class ModelOptions(TypedDict, total=False):
     time_axis: Texts | Mapping[str, int | str]
     variable_length: bool
     weights_as: str
+    compute_as: str
     quantize: Element
     calibration: StrPath
     max_loss: float

@@ -10,7 +10,7 @@ logarithms, divisions, many layers one after the other.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import sqrt
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cannery.ir.evaluate import Values, evaluate, widen
 from cannery.ir.graph import Graph, Node
+from cannery.ir.half import rounded_to_half
 from cannery.ir.printer import format_graph
 from cannery.ir.registry import RefArray
 from cannery.ir.stimulus import reference_cost
@@ -28,6 +29,9 @@ from cannery.ops.recurrent.base import Recurrent
 
 #: The relative error of rounding a number to float32: root of the mean square over all mantissas.
 ROUNDING = 0.425 * 2.0**-24
+
+#: By how much more half precision rounds.
+HALF_ROUNDING = 2.0**13
 
 #: Terms of a block of a sum, see `BLOCK_TERMS` of ops/shared/sums.py.
 BLOCK = 96
@@ -58,12 +62,14 @@ def rounding_error(graph: Graph, bound: float) -> float | None:
     """The expected max|y - r| / max|r| of exact kernels, over the float outputs.
 
     It is meant for comparison with `bound`: far below it, the estimate is coarse. 1e300 if float32
-    overflows. None if unknown: outputs are integers, layers compute with integers, or the network
+    overflows. Layers in half precision were judged when they were chosen. None if unknown: outputs are integers, layers compute with integers, or the network
     is too large to run. It is kept in the user's cache.
     """
     floats = [y for y in graph.outputs if graph.types[y].dtype == DType.FLOAT32]
     if not floats or graph.quantization or graph.integer_layers:
         return None
+    if graph.half_layers:
+        return MARGIN * graph.half_layers.error
     if reference_cost(graph) > MAX_COST:
         return None
     cache = MeasurementCache(_HERE)
@@ -85,9 +91,7 @@ def _estimate(graph: Graph, outputs: Sequence[str], bound: float) -> float:
         inputs = random_inputs(graph, 2 * number)  # those of `seeded_samples`
         with np.errstate(all="ignore"):
             expected = evaluate(graph, inputs)
-            values = Values(graph, inputs)
-            for node in graph.nodes:
-                _rounded(graph, node, values, noises)
+            values = _evaluate(graph, inputs, noises)
         for name in outputs:
             off, most = _distance(values[name], expected[name])
             worst[name], largest[name] = max(worst[name], off), max(largest[name], most)
@@ -96,6 +100,21 @@ def _estimate(graph: Graph, outputs: Sequence[str], bound: float) -> float:
         if number + 1 >= FEW and error < SURE * bound:
             break
     return error if np.isfinite(error) else 1e300
+
+
+def rounded_outputs(graph: Graph, inputs: Mapping[str, RefArray]) -> dict[str, RefArray]:
+    """The outputs with the errors that sums and values of float32 and half precision have."""
+    noises = np.random.default_rng(0).standard_normal(POOL)
+    with np.errstate(all="ignore"):
+        values = _evaluate(graph, inputs, noises)
+    return {name: values[name] for name in graph.outputs}
+
+
+def _evaluate(graph: Graph, inputs: Mapping[str, RefArray], noises: NDArray[np.float64]) -> Values:
+    values = Values(graph, inputs)
+    for node in graph.nodes:
+        _rounded(graph, node, values, noises)
+    return values
 
 
 def _distance(found: RefArray, expected: RefArray) -> tuple[float, float]:
@@ -107,7 +126,7 @@ def _distance(found: RefArray, expected: RefArray) -> tuple[float, float]:
 
 
 def _rounded(graph: Graph, node: Node, values: Values, noises: NDArray[np.float64]) -> None:
-    """Compute a node, with the errors of float32 code."""
+    """Compute a node, with the errors of code in its precision."""
     values.compute(node)
     pool = np.roll(noises, len(values))
     noise = _sum_noise(graph, node, values)
@@ -116,7 +135,8 @@ def _rounded(graph: Graph, node: Node, values: Values, noises: NDArray[np.float6
         if value.dtype.kind == "f":
             moved = value.astype(np.float64)
             moved = moved + noise * np.resize(pool, value.shape) if noise else moved
-            values[name] = widen(moved.astype(np.float32))
+            half = graph.types[name].dtype is DType.HALF
+            values[name] = rounded_to_half(moved) if half else widen(moved.astype(np.float32))
 
 
 def _sum_noise(graph: Graph, node: Node, values: Values) -> float:
@@ -136,14 +156,16 @@ def _sum_noise(graph: Graph, node: Node, values: Values) -> float:
     mixed = terms * _square(values[pair[0]]) * _square(values[pair[1]])
     same = max(_square(values[node.outputs[0]]) - mixed, 0.0)
     steps = mixed * (ONCE + (block + count) / 4) + same * (block / count + count) / 3
-    return ROUNDING * sqrt(steps) if np.isfinite(steps) else 0.0
+    half = graph.types[node.outputs[0]].dtype is DType.HALF
+    each = ROUNDING * (HALF_ROUNDING if half else 1.0)
+    return each * sqrt(steps) if np.isfinite(steps) else 0.0
 
 
 def _terms(graph: Graph, node: Node) -> float:
     """Products of each sum."""
     types = tuple(graph.types[i] if i else None for i in node.inputs)
     results = tuple(graph.types[o] for o in node.outputs)
-    if results[0].dtype != DType.FLOAT32:
+    if not results[0].dtype.is_float:
         return 0.0
     return node.op.macs(types, results) / max(results[0].elements, 1)
 

@@ -72,6 +72,7 @@ def _values(spec: Spec) -> tuple[str, ...]:
     return {
         "quantize": tuple(dtype.value for dtype in QUANTIZED),
         "weights_as": WEIGHT_TYPES,
+        "compute_as": WEIGHT_TYPES,
         "io_layout": IO_LAYOUTS,
         "io_type": IO_TYPES,
     }.get(spec.name, ())

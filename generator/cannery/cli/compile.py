@@ -14,7 +14,7 @@ from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, remark
 from cannery.contents import Content
 from cannery.errors import OptionError
-from cannery.ir.graph import HalfWeights, Quantization
+from cannery.ir.graph import HalfLayers, HalfWeights, Quantization
 from cannery.options import Options
 from cannery.output_files import check_output_file, check_output_folder, write_files
 from cannery.target.targets import ANY
@@ -152,6 +152,9 @@ def _tell(options: Options, source: Source) -> None:
     halves = source.graph.half_weights
     if halves is not None:
         _tell_halves(halves)
+    computed = source.graph.half_layers
+    if computed is not None:
+        _tell_half_layers(computed)
     facts = source.graph.quantization
     if facts is not None:
         losses = ", ".join(f"{name} {loss:.2g}" for name, loss in facts.losses)
@@ -175,6 +178,17 @@ def _tell_halves(facts: HalfWeights) -> None:
     if facts.floats:
         kept = "; ".join(f"{name!r} ({reason})" for name, reason in facts.floats)
         remark(f"weights stay float32 in {kept}")
+
+
+def _tell_half_layers(facts: HalfLayers) -> None:
+    """Notes on layers in half precision."""
+    note(
+        f"{len(facts.layers)} layers compute in float16, {facts.bytes} bytes of constants "
+        f"instead of {facts.float_bytes}; estimated error: {facts.error:.2g}"
+    )
+    if facts.floats:
+        kept = "; ".join(f"{name!r} ({reason})" for name, reason in facts.floats)
+        remark(f"float32 remains in {kept}")
 
 
 def _float_layers(facts: Quantization) -> str:

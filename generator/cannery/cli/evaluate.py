@@ -78,6 +78,8 @@ def _options(model: Path, raw: dict[str, Any]) -> Options:
     """Those of all precisions; what calibrates may be in the project's file."""
     if raw.get("quantize"):
         raise OptionError("--precision chooses", where="--quantize", cure="leave it out")
+    if raw.get("compute_as"):
+        raise OptionError("--precision chooses", where="--compute-as", cure="leave it out")
     if raw.get("weights_as"):
         raise OptionError(
             "weights are those of each --precision", where="--weights-as", cure="leave it out"

@@ -40,7 +40,8 @@ def half_words() -> frozenset[str]:
     text = (runtime_include_dir() / "cannery" / "vec_half.h").read_text(encoding="utf-8")
     both = re.findall(r"\bT##_(\w+)", text)
     functions = re.findall(r"^CANNERY_HALF_FUNCTION\((\w+)\)", text, re.MULTILINE)
-    return frozenset([*both, *functions, *re.findall(r"\bf16x8_([a-z]\w+)", text)])
+    by_lane = {f"fma_lane{k}" for k in range(4)} | {"load1"}
+    return frozenset([*both, *functions, *by_lane, *re.findall(r"\bf16x8_([a-z]\w+)", text)])
 
 
 def unknown_words(code: str) -> set[str]:

@@ -203,6 +203,7 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         **_parallel(source),
         **_quantization(source),
         **_half_weights(source),
+        **_half_layers(source),
         **({"metadata": dict(source.graph.metadata)} if source.graph.metadata else {}),
         **({"class_names": list(source.class_names)} if source.class_names else {}),
         **({"notes": list(source.graph.notes)} if source.graph.notes else {}),
@@ -308,6 +309,23 @@ def _half_weights(source: Source) -> dict[str, Any]:
             "layers": list(facts.layers),
             "float32_layers": [{"name": name, "reason": why} for name, why in facts.floats],
             **({} if source.graph.weights_vary else measured),
+            "weight_bytes": facts.bytes,
+            "float_weight_bytes": facts.float_bytes,
+        }
+    }
+
+
+def _half_layers(source: Source) -> dict[str, Any]:
+    """The result of computing in half precision, if any."""
+    facts = source.graph.half_layers
+    if facts is None:
+        return {}
+    return {
+        "float16_layers": {
+            "layers": list(facts.layers),
+            "float32_layers": [{"name": name, "reason": why} for name, why in facts.floats],
+            "samples": facts.samples,
+            "estimated_error": facts.error,
             "weight_bytes": facts.bytes,
             "float_weight_bytes": facts.float_bytes,
         }

@@ -177,6 +177,23 @@ class HalfWeights:
 
 
 @dataclass(frozen=True)
+class HalfLayers:
+    """The result of computing in half precision.
+
+    `layers` do, `floats` are the others and why; `error` is max|y - r| / max|r| of the worst output
+    on the `samples`, by a model of the rounding. The bytes are those of all constants, before and
+    after.
+    """
+
+    layers: tuple[str, ...]
+    floats: tuple[tuple[str, str], ...]
+    error: float
+    samples: int
+    float_bytes: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Graph:
     """An immutable network. `types` covers inputs, constants and every node's outputs.
 
@@ -191,6 +208,7 @@ class Graph:
     `weights_vary`: the code has to serve other weights too. `class_names`: what the model calls the
     classes whose indices an output holds. `halves` are constants that are stored as float16: their
     numbers are such, in the type float32. `half_weights` says what that costs and saves.
+    `half_layers` is set if layers compute in half precision: their values have the type HALF.
     """
 
     name: str
@@ -214,6 +232,7 @@ class Graph:
     class_names: tuple[str, ...] = ()
     halves: frozenset[str] = frozenset()
     half_weights: HalfWeights | None = None
+    half_layers: HalfLayers | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from cannery.ir.graph import Graph, Node
+from cannery.ir.half import halves_at
 from cannery.ir.tensor import TensorType
 from cannery.layouts import (
     Halo,
@@ -295,6 +296,8 @@ def reorder_choice(graph: Graph, step: Step, source: Layout, target: Layout, isa
     transpose = all_schedules()["movement.transpose"]
     if orders == {nhwc.ORDER, planar.ORDER} and not transpose.why_not(graph, step, isa):
         id_ = transpose.id
+    if halves_at(graph, step.nodes):
+        id_ = f"half.{id_}"
     return Choice(all_schedules()[id_], {"from": source.order, "to": target.order})
 
 

@@ -7,22 +7,147 @@ precision and one of float32 stands a Cast.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
-from cannery.ir.graph import Array, Graph, Node
+from cannery.choose.rounding import MARGIN, rounded_outputs
+from cannery.errors import OptionError
+from cannery.execution.samples import errors_by_output, seeded_samples
+from cannery.execution.sequences import input_samples
+from cannery.ir.evaluate import evaluate
+from cannery.ir.graph import Array, Graph, HalfLayers, Node
+from cannery.ir.registry import RefArray
+from cannery.ir.stimulus import reference_cost
 from cannery.ir.tensor import DType, TensorType
 from cannery.lowering.lower import cut
 from cannery.ops.movement.op import Cast
-from cannery.quantization.halves import rounded
+from cannery.quantization.halves import CHEAP, FEW, SAMPLES, enough, rounded
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import legal
 from cannery.target.isa import isa
 
 #: What processors with arithmetic in half precision have at least.
 ISA = isa("neon64half")
+
+
+OPTION = "--compute-as"
+
+
+def compute_in_half(graph: Graph, max_error: float, samples: Path | None = None) -> Graph:
+    """The graph with those layers in half precision that bear it, and `Graph.half_layers`.
+
+    `samples` is a .npz file of typical inputs (None: seeded ones). Raises OptionError if there are
+    none, and if the error cannot be kept.
+    """
+    able = worthwhile(graph, able_steps(graph))
+    if not able:
+        raise OptionError(
+            "no layer can compute in half precision", where=OPTION,
+            cure="leave it out, or take --weights-as float16",
+        )  # fmt: skip
+    judge = _Judge.of(graph, samples)
+    chosen, kept = able, dict[str, str]()
+    error = judge.error(able)
+    if not MARGIN * error <= max_error:
+        chosen, kept = _bearable(judge, able, max_error, error)
+        error = judge.error(chosen)
+    for step in able:
+        if step not in chosen and step.name not in kept:
+            kept[step.name] = "only its neighbours would gain"
+    return _marked(graph, chosen, kept, error, len(judge.samples))
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Samples, and the outputs of the network as it is."""
+
+    graph: Graph
+    samples: Sequence[Mapping[str, RefArray]]
+    expected: Sequence[Mapping[str, RefArray]]
+
+    @staticmethod
+    def of(graph: Graph, file: Path | None) -> _Judge:
+        count = SAMPLES if reference_cost(graph) < CHEAP else FEW
+        found = input_samples(graph, file) if file else seeded_samples(graph, count)
+        with np.errstate(all="ignore"):
+            return _Judge(graph, found, [evaluate(graph, sample) for sample in found])
+
+    def error(self, steps: Sequence[Step]) -> float:
+        """The largest error of an output with these steps in half precision."""
+        made = in_half(self.graph, steps)
+        outputs = [rounded_outputs(made, sample) for sample in self.samples]
+        return _finite(max(errors_by_output(outputs, self.expected).values()))
+
+    def alone(self, step: Step) -> float:
+        """The same for one step, on the last sample."""
+        found = rounded_outputs(in_half(self.graph, [step]), self.samples[-1])
+        return _finite(max(errors_by_output([found], self.expected[-1:]).values()))
+
+
+def _finite(error: float) -> float:
+    return error if np.isfinite(error) else 1e300
+
+
+def _bearable(
+    judge: _Judge, able: Sequence[Step], max_error: float, error: float
+) -> tuple[tuple[Step, ...], dict[str, str]]:
+    """The steps to compute in half precision if all together, with this error, lose too much; why
+    not the others.
+
+    Those that lose least per multiply-accumulate come first; errors of layers add up like random
+    numbers, by their squares.
+    """
+    alone = {step.name: judge.alone(step) for step in able}
+    work = {step.name: step.macs(judge.graph) + 1 for step in able}
+    order = sorted(able, key=lambda step: (alone[step.name] ** 2 / work[step.name], step.name))
+    low, high = 0, len(order)
+    while high - low > 1:
+        middle = (low + high) // 2
+        tried = worthwhile(judge.graph, [step for step in able if step in order[:middle]])
+        if tried and MARGIN * judge.error(tried) <= max_error:
+            low = middle
+        else:
+            high = middle
+    chosen = worthwhile(judge.graph, [step for step in able if step in order[:low]])
+    if not chosen:
+        raise OptionError(
+            f"layers in half precision cost the outputs {error:.2g}, with a margin more than "
+            f"--max-error {max_error:g}",
+            where=OPTION, cure=f"allow more, such as --max-error {enough(error):g}",
+        )  # fmt: skip
+    kept = {step.name: f"alone it loses {alone[step.name]:.2g}" for step in order[low:]}
+    return chosen, kept
+
+
+def worthwhile(graph: Graph, steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Those of the steps that multiply, or are joined to such ones by values of half precision."""
+    found = {step.name for step in steps if step.macs(graph)}
+    makers = {value: step.name for step in steps for value in step.outputs}
+    pairs = [(step.name, makers[v]) for step in steps for v in step.inputs if v in makers]
+    before = -1
+    while before != (before := len(found)):
+        found |= {name for pair in pairs if found & set(pair) for name in pair}
+    return tuple(step for step in steps if step.name in found)
+
+
+def _marked(
+    graph: Graph, steps: Sequence[Step], kept: Mapping[str, str], error: float, samples: int
+) -> Graph:
+    made = in_half(graph, steps)
+    floats = {step.name for step in cut(graph) if step.macs(graph)}
+    others = floats - {step.name for step in steps} - kept.keys()
+    reasons = dict.fromkeys(sorted(others), "it has no kernel in half precision") | {**kept}
+    before = sum(int(array.nbytes) for array in graph.constants.values())
+    read = {name for step in steps for node in step.nodes for name in node.inputs}
+    saved = sum(int(graph.constants[name].nbytes) // 2 for name in read & graph.constants.keys())
+    facts = HalfLayers(
+        tuple(step.name for step in steps), tuple(reasons.items()), error, samples,
+        before, before - saved,
+    )  # fmt: skip
+    return replace(made, half_layers=facts)
 
 
 def able_steps(graph: Graph) -> tuple[Step, ...]:

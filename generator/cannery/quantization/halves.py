@@ -188,11 +188,11 @@ def _too_much(error: float, max_error: float) -> OptionError:
     return OptionError(
         f"weights rounded to float16 cost the outputs {error:.2g}, with a margin more than "
         f"--max-error {max_error:g}",
-        where=OPTION, cure=f"allow more, such as --max-error {_enough(error):g}",
+        where=OPTION, cure=f"allow more, such as --max-error {enough(error):g}",
     )  # fmt: skip
 
 
-def _enough(error: float) -> float:
+def enough(error: float) -> float:
     """One digit that allows an error."""
     wanted = MARGIN * error
     power = 10.0 ** np.floor(np.log10(wanted))

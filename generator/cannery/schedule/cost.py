@@ -101,7 +101,7 @@ def broadcast_work(isa: Isa, broadcast: str) -> tuple[float, float]:
     if broadcast == "set1" and not isa.core.window:
         return 0.5, 0.0
     if broadcast == "set1":
-        return 1.0, 1.0 if isa.widest == 4 else 0.0
+        return 1.0, 1.0 if isa.widest == 4 or isa.has("wide_lane_fma") else 0.0
     return 0.25, 0.75 if broadcast == "rotate" else 0.0
 
 

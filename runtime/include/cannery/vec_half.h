@@ -33,8 +33,6 @@ typedef uint16x8_t m16x8;
 #define CANNERY_HALF_WORDS(T, M, q, U)                                                             \
     CANNERY_WORD1(T, T##_load, const uint16_t *, vreinterpret##q##_f16_u16(vld1##q##_u16(a)))      \
     CANNERY_WORD1(T, T##_load_aligned, const uint16_t *, T##_load(a))                              \
-    CANNERY_WORD1(T, T##_load1, const uint16_t *,                                                  \
-                  vreinterpret##q##_f16_u16(vld1##q##_dup_u16(a)))                                 \
     CANNERY_INLINE void T##_store(uint16_t *p, T v)                                                \
     {                                                                                              \
         vst1##q##_u16(p, vreinterpret##q##_u16_f16(v));                                            \
@@ -85,22 +83,6 @@ typedef uint16x8_t m16x8;
     {                                                                                              \
         return vfms##q##_f16(c, a, b);                                                             \
     }                                                                                              \
-    CANNERY_INLINE T T##_fma_lane0(T a, f16x4 b, T c)                                              \
-    {                                                                                              \
-        return vfma##q##_lane_f16(c, a, b, 0);                                                     \
-    }                                                                                              \
-    CANNERY_INLINE T T##_fma_lane1(T a, f16x4 b, T c)                                              \
-    {                                                                                              \
-        return vfma##q##_lane_f16(c, a, b, 1);                                                     \
-    }                                                                                              \
-    CANNERY_INLINE T T##_fma_lane2(T a, f16x4 b, T c)                                              \
-    {                                                                                              \
-        return vfma##q##_lane_f16(c, a, b, 2);                                                     \
-    }                                                                                              \
-    CANNERY_INLINE T T##_fma_lane3(T a, f16x4 b, T c)                                              \
-    {                                                                                              \
-        return vfma##q##_lane_f16(c, a, b, 3);                                                     \
-    }                                                                                              \
     CANNERY_INLINE void T##_unzip(T a, T b, T *even, T *odd)                                       \
     {                                                                                              \
         *even = vuzp1##q##_f16(a, b);                                                              \
@@ -122,6 +104,34 @@ typedef uint16x8_t m16x8;
 
 CANNERY_HALF_WORDS(f16x4, m16x4, , uint16x4)
 CANNERY_HALF_WORDS(f16x8, m16x8, q, uint16x8)
+
+/* gcc 12 makes two instructions of each of these intrinsics. Lanes are those of v0 to v15. */
+#define CANNERY_HALF_BY_LANE(T, k, form)                                                           \
+    CANNERY_INLINE T T##_fma_lane##k(T a, f16x4 b, T c)                                            \
+    {                                                                                              \
+        __asm__("fmla %0." form ", %1." form ", %2.h[" #k "]" : "+w"(c) : "w"(a), "x"(b));         \
+        return c;                                                                                  \
+    }
+CANNERY_HALF_BY_LANE(f16x4, 0, "4h")
+CANNERY_HALF_BY_LANE(f16x4, 1, "4h")
+CANNERY_HALF_BY_LANE(f16x4, 2, "4h")
+CANNERY_HALF_BY_LANE(f16x4, 3, "4h")
+CANNERY_HALF_BY_LANE(f16x8, 0, "8h")
+CANNERY_HALF_BY_LANE(f16x8, 1, "8h")
+CANNERY_HALF_BY_LANE(f16x8, 2, "8h")
+CANNERY_HALF_BY_LANE(f16x8, 3, "8h")
+#undef CANNERY_HALF_BY_LANE
+
+#define CANNERY_HALF_LOAD1(T, form)                                                                \
+    CANNERY_INLINE T T##_load1(const uint16_t *p)                                                  \
+    {                                                                                              \
+        T v;                                                                                       \
+        __asm__("ld1r {%0." form "}, %1" : "=w"(v) : "Q"(*p));                                     \
+        return v;                                                                                  \
+    }
+CANNERY_HALF_LOAD1(f16x4, "4h")
+CANNERY_HALF_LOAD1(f16x8, "8h")
+#undef CANNERY_HALF_LOAD1
 
 CANNERY_WORD1(uint16_t, f16x1_load, const uint16_t *, a[0])
 

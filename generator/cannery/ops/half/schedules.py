@@ -21,8 +21,10 @@ from cannery.ops.average_pool.schedules import AveragePoolDirectC
 from cannery.ops.conv.depthwise_c import ConvDepthwiseC
 from cannery.ops.conv.direct_oc import ConvDirectOc
 from cannery.ops.conv.gemm import ConvGemm
+from cannery.ops.conv.winograd_oc import ConvWinogradOcF2
 from cannery.ops.matmul.dense_n import MatMulDenseN
 from cannery.ops.max_pool.schedules import MaxPoolDirectC
+from cannery.ops.movement.general import MovementGeneral
 from cannery.ops.movement.strided import MovementStrided
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import (
@@ -40,7 +42,7 @@ from cannery.target.isa import Isa
 #: What there is of half precision.
 FLOAT32_FORMS: tuple[type[Schedule], ...] = (
     AveragePoolDirectC, ConvDepthwiseC, ConvDirectOc, ConvGemm, MatMulDenseN, MaxPoolDirectC,
-    MovementStrided,
+    MovementGeneral, MovementStrided, ConvWinogradOcF2,
 )  # fmt: skip
 
 
@@ -57,13 +59,16 @@ class HalfSchedule(Schedule):
         if any(graph.types[v].dtype is not DType.HALF for v in (*step.inputs, *step.outputs)):
             return "not all values are in half precision"
         for node in step.stages:
-            if isinstance(node.op, Elementwise) and unknown_words(_expression(node.op, node.inputs)):
+            if isinstance(node.op, Elementwise) and unknown_words(
+                _expression(node.op, node.inputs)
+            ):
                 return f"{node.op.kind} is not known in half precision"
         return self.inner.why_not(as_float32(graph), step, isa.in_half)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         found = self.inner.candidates(as_float32(graph), step, isa.in_half)
-        return [p for p in found if not p.get(MATH) and int(p.get("lanes", 4)) >= 4]
+        able = [p for p in found if not p.get(MATH) and int(p.get("lanes", 4)) >= 4]
+        return [p for p in able if _registers(p) <= isa.registers] or able
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return self.inner.reads(as_float32(graph), step, params, isa.in_half)
@@ -88,6 +93,14 @@ class HalfSchedule(Schedule):
 
     def weights(self, job: Job) -> ConstArray:
         return next(c for c in self.kernel(job).constants if c.name == f"{job.symbol}_w")
+
+
+def _registers(params: Params) -> int:
+    """Vector registers of a tile: its sums, the weights of one step, and the inputs, which stay
+    until all lanes are used where weights are multiplied by them.
+    """
+    rows, vectors = int(params.get("mr", 1)), int(params.get("nr", 1))
+    return rows * vectors + vectors + (rows if params.get("broadcast") == "lane" else 1)
 
 
 def _expression(op: Elementwise, inputs: Sequence[str]) -> str:
