@@ -45,6 +45,9 @@ FLOAT32_FORMS: tuple[type[Schedule], ...] = (
     MovementGeneral, MovementStrided, ConvWinogradOcF2,
 )  # fmt: skip
 
+#: Inputs in registers for multiplication by lane, besides what else is in the first sixteen.
+MOST_INPUTS = 8
+
 
 @dataclass(frozen=True)
 class HalfSchedule(Schedule):
@@ -68,7 +71,7 @@ class HalfSchedule(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         found = self.inner.candidates(as_float32(graph), step, isa.in_half)
         able = [p for p in found if not p.get(MATH) and int(p.get("lanes", 4)) >= 4]
-        return [p for p in able if _registers(p) <= isa.registers] or able
+        return [p for p in able if _fits(p, isa)] or able
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return self.inner.reads(as_float32(graph), step, params, isa.in_half)
@@ -95,12 +98,15 @@ class HalfSchedule(Schedule):
         return next(c for c in self.kernel(job).constants if c.name == f"{job.symbol}_w")
 
 
-def _registers(params: Params) -> int:
-    """Vector registers of a tile: its sums, the weights of one step, and the inputs, which stay
-    until all lanes are used where weights are multiplied by them.
+def _fits(params: Params, isa: Isa) -> bool:
+    """Whether a tile stays in registers: its sums, the weights of one step, and the inputs.
+
+    These stay until all their lanes are used where weights are multiplied by lane, and then they
+    have to be in the first half of the registers.
     """
     rows, vectors = int(params.get("mr", 1)), int(params.get("nr", 1))
-    return rows * vectors + vectors + (rows if params.get("broadcast") == "lane" else 1)
+    inputs = rows if params.get("broadcast") == "lane" else 1
+    return inputs <= MOST_INPUTS and rows * vectors + vectors + inputs <= isa.registers
 
 
 def _expression(op: Elementwise, inputs: Sequence[str]) -> str:
