@@ -49,17 +49,17 @@ class Options:
     texts. `streaming` asks for the network of the next steps, as many as the first `block` says,
     and functions for the others; its outputs are `latency` steps late. `time_axis` says which axes
     of inputs are steps, in the model's order. `weights_as` "float16" stores weights so where
-    `max_error` allows; likewise `compute_as`, where layers can, and computes so. `state` pairs inputs with the outputs that they are
-    in the next run. `noise` is where random numbers come from. `rename` maps tensor names of the
-    model to names in C. `outputs` cuts the network there. `quantize` asks for integer layers,
-    scaled by what `calibration` shows, where no output loses more than `max_loss`.
-    `same_everywhere` makes layers an error about whose bits processors may disagree. `macros` is
-    what the compiler prints for `-dM -E` under the flags in use: the code keeps to what it proves.
-    `trace_steps` makes the library count the time of its steps, `dump_values` show the values of
-    its runs. `cc` to `device` say how to build and run what is measured, `stand_in` that this may
-    be on another processor than the target's. `tuned_by` is what messages advise to make a tuning
-    record, `project` the file that some of all this was read from. `ranges` are those of a library
-    whose weights are apart, see `Quantization`.
+    `max_error` allows, `compute_as` "float16" also computes so where kernels can. `state` pairs
+    inputs with the outputs that they are in the next run. `noise` is where random numbers come
+    from. `rename` maps tensor names of the model to names in C. `outputs` cuts the network there.
+    `quantize` asks for integer layers, scaled by what `calibration` shows, where no output loses
+    more than `max_loss`. `same_everywhere` makes layers an error about whose bits processors may
+    disagree. `macros` is what the compiler prints for `-dM -E` under the flags in use: the code
+    keeps to what it proves. `trace_steps` makes the library count the time of its steps,
+    `dump_values` show the values of its runs. `cc` to `device` say how to build and run what is
+    measured, `stand_in` that this may be on another processor than the target's. `tuned_by` is what
+    messages advise to make a tuning record, `project` the file that some of all this was read from.
+    `ranges` are those of a library whose weights are apart, see `Quantization`.
     """
 
     model: Path

@@ -40,10 +40,10 @@ def small() -> Graph:
 
 
 def test_dtypes() -> None:
-    assert [d.bytes for d in DType] == [4, 1, 1, 2, 4, 8, 1, 2, 4, 8]
+    assert [d.bytes for d in DType] == [4, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2]
     assert [d.c_name for d in DType] == [
         "float", "uint8_t", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t",
-        "uint16_t", "uint32_t", "uint64_t",
+        "uint16_t", "uint32_t", "uint64_t", "uint16_t",
     ]  # fmt: skip
     assert DType.BOOL.numpy == np.dtype("bool")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cannery.ir.graph import Graph
 from cannery.ir.registry import Op
-from cannery.ir.tensor import DType
+from cannery.ir.tensor import MODEL_DTYPES, DType
 from cannery.ops.elementwise import Add, Mul, Relu, Sigmoid, Sub
 from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Slice, Transpose
 from ops.cases import Net, add_case, case
@@ -35,7 +35,7 @@ for _name, _op in MOVES.items():
     add_case(f"move_{_name}", lambda op=_op: move_graph(op, DType.FLOAT32, tail=True))
     if not getattr(_op, "value", 0.0):
         add_case(f"move_int16_{_name}", lambda op=_op: move_graph(op, DType.INT16, tail=False))
-for _to in DType:
+for _to in MODEL_DTYPES:
     for _from in (DType.FLOAT32, DType.UINT8, DType.INT64, DType.BOOL):
         add_case(
             f"cast_{_from.value}_to_{_to.value}",

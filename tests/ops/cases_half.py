@@ -25,6 +25,12 @@ AGAIN = {
     "cases_conv_gemm": (
         "conv_deep_3x3", "conv_deep_1x1", "conv_1x1_batch", "conv_group", "conv_dilated",
     ),
+    "cases_pool": (
+        "max_pool_3x3_same", "max_pool_many_channels", "average_pool_3x3_same",
+        "average_pool_one_pixel", "average_pool_2x2_wide",
+    ),
+    "cases_general": ("move_transpose_image", "move_pad_edge"),
+    "cases_movement": ("add_relu", "gated_odd", "reorder_wide", "scale_shift_tanh"),
     "cases_depthwise": ("conv_depthwise_3x3", "conv_depthwise_odd", "conv_depthwise_stride_2"),
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cannery.ir.graph import Graph
 from cannery.ir.registry import Op
-from cannery.ir.tensor import DType
+from cannery.ir.tensor import MODEL_DTYPES, DType
 from cannery.ops.elementwise import Abs, Add, Div, Max, Min, Mul, Neg, Relu, Sign, Square, Sub
 from cannery.ops.indexing.gather import Gather, GatherElements, GatherND
 from cannery.ops.indexing.masks import OneHot, ReverseSequence, Trilu
@@ -60,7 +60,7 @@ def small(*shape: int, high: int = 3, dtype: str = "int64") -> NDArray[np.generi
 
 
 A, ROW = (3, 4, 5), (4, 1)
-for _dtype in (dtype for dtype in DType if dtype not in (F32, BOOL)):
+for _dtype in (dtype for dtype in MODEL_DTYPES if dtype not in (F32, BOOL)):
     for _op in (Add(), Sub(), Mul(), Div(), Max(), Min()):
         plain(f"{_op.kind}_{_dtype.value}", _op, (A, _dtype), (ROW, _dtype), then=Relu())
     for _one in (Abs(), Neg(), Sign(), Square()):

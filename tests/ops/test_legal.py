@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import all_schedules, legal
+from cannery.target.isa import isa as isa_row
 from cannery.target.targets import find_target
 from cannery.tuning.contests import is_view
 from ops.cases import all_cases
@@ -112,7 +113,9 @@ def test_every_step_has_a_schedule() -> None:
     missing = [
         f"{case}/{step.name} on {isa}"
         for (case, step, isa), found in legal_schedules().items()
-        if not step.parts and not found
+        if not step.parts
+        and not found
+        and not (case.startswith("half_") and not isa_row(isa).has("half"))
     ]
     assert not missing
 

@@ -221,7 +221,12 @@ def test_atoms_identify_themselves(name: str) -> None:
         (CORTEX_A72 | {"vendor": "0x61", "model": 0x33}, "aarch64-a53", "apple-m1"),
         (CORTEX_A72 | {"model": 0xD4F, "features": "asimd asimddp"}, "aarch64-a53", "neon64dot"),
         (
-            CORTEX_A72 | {"model": 0xD4F, "features": "asimd asimddp i8mm"},
+            CORTEX_A72 | {"model": 0xD4F, "features": "asimd asimdhp asimddp"},
+            "aarch64-a53",
+            "neon64half",
+        ),
+        (
+            CORTEX_A72 | {"model": 0xD4F, "features": "asimd asimdhp asimddp i8mm"},
             "aarch64-a53",
             "neon64i8mm",
         ),

@@ -220,7 +220,7 @@ def test_a_processor_that_is_not_at_hand_is_estimated(
 
     assert invoke(["autotune", str(model), "--target", "aarch64-a78"]) == 0
     printed = capsys.readouterr().out
-    for word in ("est. us", "aarch64-a78 (neon64dot, estimated): llvm-mca", "stands in for"):
+    for word in ("est. us", "aarch64-a78 (neon64half, estimated): llvm-mca", "stands in for"):
         assert word in printed
 
 

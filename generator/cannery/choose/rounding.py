@@ -62,8 +62,9 @@ def rounding_error(graph: Graph, bound: float) -> float | None:
     """The expected max|y - r| / max|r| of exact kernels, over the float outputs.
 
     It is meant for comparison with `bound`: far below it, the estimate is coarse. 1e300 if float32
-    overflows. Layers in half precision were judged when they were chosen. None if unknown: outputs are integers, layers compute with integers, or the network
-    is too large to run. It is kept in the user's cache.
+    overflows. Layers in half precision were judged when they were chosen. None if unknown: outputs
+    are integers, layers compute with integers, or the network is too large to run. It is kept in
+    the user's cache.
     """
     floats = [y for y in graph.outputs if graph.types[y].dtype == DType.FLOAT32]
     if not floats or graph.quantization or graph.integer_layers:

@@ -22,14 +22,15 @@ from cannery.schedule.schedule import ConstArray, Kernel
 _COMMENT = re.compile(r"(/\*.*?\*/)", re.DOTALL)
 _WORD = re.compile(r"\bf32x(\d+)(_\w+)?")
 _ALIGNED = re.compile(r"(CANNERY_ASSUME_ALIGNED\(\w+, )(\d+)\)")
-#: What single numbers are for.
-_MOVES = {"load", "store"}
+#: Single numbers are in the first of four lanes.
+_SINGLE = {"_load": "_load1", "_store": "_store1"}
 #: Scratch memory is of floats for all kernels.
 _SCRATCH = re.compile(r"float \*CANNERY_RESTRICT scratch\b([^{]*)\{\n", re.DOTALL)
 _HERE = "    uint16_t *const scratch = (uint16_t *)(void *)floats;\n"
 #: Single floats: factors that are computed, and literals that become vectors or are arguments.
 _FACTOR = re.compile(r"\bconst float \w+ = [^;\[]*;")
-_LITERAL = re.compile(r"_(?:set1|elu)\((?:\w+, )?-?[\d.]+(?:e[-+]?\d+)?f\)")
+_NUMBER = r"(?:-?[\d.]+(?:e[-+]?\d+)?f|\(-?1\.0f / 0\.0f\))"
+_LITERAL = re.compile(rf"_(?:set1|elu)\((?:\w+, )?{_NUMBER}\)")
 #: What must not be left: floats, integers of 32 lanes' bits, sizes in bytes.
 _LEFT = re.compile(r"\bfloat\b|\d\.\d*(?:e[-+]?\d+)?f\b|\b[fim]32x\w*|\bmem(?:cpy|set)\b")
 
@@ -38,17 +39,16 @@ _LEFT = re.compile(r"\bfloat\b|\d\.\d*(?:e[-+]?\d+)?f\b|\b[fim]32x\w*|\bmem(?:cp
 def half_words() -> frozenset[str]:
     """The words of vec_half.h, which are the same for both widths."""
     text = (runtime_include_dir() / "cannery" / "vec_half.h").read_text(encoding="utf-8")
-    both = re.findall(r"\bT##_(\w+)", text)
+    both = re.findall(r"\bT##_(\w+)\b(?!##)", text)
     functions = re.findall(r"^CANNERY_HALF_FUNCTION\((\w+)\)", text, re.MULTILINE)
-    by_lane = {f"fma_lane{k}" for k in range(4)} | {"load1"}
-    return frozenset([*both, *functions, *by_lane, *re.findall(r"\bf16x8_([a-z]\w+)", text)])
+    by_lane = {f"fma_lane{k}" for k in range(4)}
+    each = re.findall(r"\bf16x[48]_([a-z]\w+)", text)
+    return frozenset([*both, *functions, *by_lane, *each])
 
 
 def unknown_words(code: str) -> set[str]:
     """The words on floats in some code that half precision does not have."""
-    used = {(lanes, word[1:]) for lanes, word in _WORD.findall(code) if word}
-    known = half_words()
-    return {word for lanes, word in used if word not in (_MOVES if lanes == "1" else known)}
+    return {word[1:] for _, word in _WORD.findall(code) if word} - half_words()
 
 
 def with_half(kernel: Kernel) -> Kernel:
@@ -87,7 +87,7 @@ def _retyped(code: str) -> str:
         raise ValueError(f"half precision has no words {', '.join(sorted(unknown))}")
     kept: list[str] = []
     code = _FACTOR.sub(_keeper(kept), code)
-    code = _WORD.sub(r"f16x\1\2", code).replace("m32x", "m16x")
+    code = _WORD.sub(_half_word, code).replace("m32x1", "m16x4").replace("m32x", "m16x")
     code = re.sub(r"\bfloat \*(?!CANNERY_RESTRICT scratch)", "uint16_t *", code)
     code = re.sub(r"\bfloat (\w+\[)", r"uint16_t \1", code)
     code = _ALIGNED.sub(lambda found: f"{found[1]}{int(found[2]) // 2})", code)
@@ -99,6 +99,11 @@ def _retyped(code: str) -> str:
     for text in kept:
         code = code.replace("\0", text, 1)
     return code
+
+
+def _half_word(found: re.Match[str]) -> str:
+    lanes, word = found[1], found[2] or ""
+    return f"f16x4{_SINGLE.get(word, word)}" if lanes == "1" else f"f16x{lanes}{word}"
 
 
 def _keeper(kept: list[str]) -> Callable[[re.Match[str]], str]:

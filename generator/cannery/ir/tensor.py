@@ -56,6 +56,10 @@ class DType(str, Enum):
         return self in (DType.FLOAT32, DType.HALF)
 
 
+#: Those that models have.
+MODEL_DTYPES = tuple(dtype for dtype in DType if dtype is not DType.HALF)
+
+
 @dataclass(frozen=True)
 class TensorType:
     """Shape (batch included, channels last) and element type of a value.

@@ -35,6 +35,9 @@ ISA = isa("neon64half")
 
 OPTION = "--compute-as"
 
+#: The error where numbers overflow; its square is a float.
+WORST = 1e100
+
 
 def compute_in_half(graph: Graph, max_error: float, samples: Path | None = None) -> Graph:
     """The graph with those layers in half precision that bear it, and `Graph.half_layers`.
@@ -88,7 +91,7 @@ class _Judge:
 
 
 def _finite(error: float) -> float:
-    return error if np.isfinite(error) else 1e300
+    return error if np.isfinite(error) else WORST
 
 
 def _bearable(
@@ -160,6 +163,8 @@ def able_steps(graph: Graph) -> tuple[Step, ...]:
 
 def _floats(graph: Graph, step: Step) -> bool:
     values = (*step.inputs, *step.outputs)
+    if not step.inputs or any(node.op.converts for node in step.nodes):
+        return False
     return all(graph.types[value].dtype is DType.FLOAT32 for value in values)
 
 

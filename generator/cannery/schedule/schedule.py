@@ -67,8 +67,8 @@ class Kernel:
     band function computes output rows y0 <= y < y1 of one image, y0 a multiple of `band`. It
     computes one image, or, if `whole`, all images of the batch in one call. `needs_math`,
     `scalar_math`, `needs_half`, `needs_table` and `needs_fixed` say that it includes vec_math.h,
-    scalar_math.h, vec_half.h, vec_table.h and vec_fixed.h. The last two follow from its constants, and stay if these move
-    elsewhere; then `moved_bytes` are the bytes of the moved constants.
+    scalar_math.h, vec_half.h, vec_table.h and vec_fixed.h. The last two follow from its constants,
+    and stay if these move elsewhere; then `moved_bytes` are the bytes of the moved constants.
 
     `units`, only if the job asks for a cut: the last parameters are `int first_unit, int end_unit`,
     and the kernel computes those of its `units` parts (blocks of channels, directions).

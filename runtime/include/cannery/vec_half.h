@@ -10,7 +10,7 @@
  *
  *   f16x4_fma_lane0 .. 3(a, b, c), f16x8_fma_lane0 .. 3(a, f16x4 b, c)   c + a*b[k]
  *   T_set1(x)               x is a float
- *   f16x1_load, f16x1_store   of one number, which is only moved
+ *   f16x4_store1(p, v)      p[0] = v[0]; with load1, four lanes serve for one number
  *   T_from_f32(p), T_from_f32_n(p, n)          like load and load_n, of floats, rounded
  *   T_store_f32(p, v), T_store_f32_n(p, v, n)  like store and store_n, to floats, exactly
  */
@@ -133,13 +133,6 @@ CANNERY_HALF_LOAD1(f16x4, "4h")
 CANNERY_HALF_LOAD1(f16x8, "8h")
 #undef CANNERY_HALF_LOAD1
 
-CANNERY_WORD1(uint16_t, f16x1_load, const uint16_t *, a[0])
-
-CANNERY_INLINE void f16x1_store(uint16_t *p, uint16_t bits)
-{
-    p[0] = bits;
-}
-
 /* ---- parts of vectors ---------------------------------------------------- */
 
 CANNERY_INLINE f16x4 f16x4_load_n(const uint16_t *p, int n)
@@ -152,6 +145,11 @@ CANNERY_INLINE f16x4 f16x4_load_n(const uint16_t *p, int n)
 CANNERY_INLINE void f16x4_store_n(uint16_t *p, f16x4 v, int n)
 {
     CANNERY_COPY(p, &v, (size_t)n * sizeof *p);
+}
+
+CANNERY_INLINE void f16x4_store1(uint16_t *p, f16x4 v)
+{
+    vst1_lane_u16(p, vreinterpret_u16_f16(v), 0);
 }
 
 CANNERY_WORD1(f16x4, f16x8_lo, f16x8, vget_low_f16(a))

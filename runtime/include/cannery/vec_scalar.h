@@ -11,7 +11,7 @@
  *   vec_x86_128.h   4              SSE2, SSSE3, SSE4.1 (and wider x86 headers)
  *   vec_x86_256.h   8              AVX2 (FMA if the compiler has it on)
  *   vec_x86_512.h   16             AVX-512 F+BW+DQ+VL
- *   vec_neon.h      4              ARMv7 NEON and AArch64
+ *   vec_neon.h      4              ARMv7 NEON and AArch64; vec_half.h has float16 in 4 and 8
  *   vec_mve.h       4              Arm's MVE (Helium) of Cortex-M55 and M85
  *   vec_rvv.h       4, 8           RISC-V's V extension with registers of 128, 256 bits
  *   vec_base.h      any            all of these: the words that compilers make of vector types

@@ -30,7 +30,7 @@ from cannery.frontends.keras.masks import CALLED_WITH
 from cannery.frontends.keras.operations.base import operation_layer, operation_names
 from cannery.frontends.keras.version import KerasVersion
 from cannery.frontends.unsupported import Problem
-from cannery.ir.tensor import DType
+from cannery.ir.tensor import MODEL_DTYPES, DType
 
 _MAX_DEPTH = 24
 
@@ -266,7 +266,7 @@ class _EntryReader:
 
 def _read_input(name: str, values: Mapping[str, object]) -> InputSpec:
     dtype = policy_name(values.get("dtype")) or "float32"
-    known = [element.value for element in DType]
+    known = [element.value for element in MODEL_DTYPES]
     if dtype not in known:
         raise UnsupportedError(
             f"dtype {dtype!r} is not supported", cure=f"one of: {', '.join(known)}"

@@ -17,7 +17,7 @@ import numpy as np
 from cannery.ctext.literals import c_float, c_integer
 from cannery.errors import ModelError
 from cannery.ir.registry import RefArray
-from cannery.ir.tensor import MAX_RANK, DType, TensorType
+from cannery.ir.tensor import MAX_RANK, MODEL_DTYPES, DType, TensorType
 from cannery.ops.checks import require
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body, Tensor
@@ -121,7 +121,7 @@ def _result_type(op: Custom, types: tuple[TensorType, ...]) -> TensorType:
     )
     y = op.source.run(zeros, dict(op.attributes))
     name = "float32" if y.dtype.kind == "f" else str(y.dtype)
-    known = [dtype.value for dtype in DType]
+    known = [dtype.value for dtype in MODEL_DTYPES]
     require(name in known, op, f"its reference returns {name}, expected one of {', '.join(known)}")
     require(y.ndim <= MAX_RANK, op, f"its reference returns {y.ndim} axes, at most {MAX_RANK}")
     return TensorType(y.shape, DType(name))

@@ -21,6 +21,7 @@ from cannery.ops.average_pool.schedules import AveragePoolDirectC
 from cannery.ops.conv.depthwise_c import ConvDepthwiseC
 from cannery.ops.conv.direct_oc import ConvDirectOc
 from cannery.ops.conv.gemm import ConvGemm
+from cannery.ops.conv.geometry import conv_shape
 from cannery.ops.conv.winograd_oc import ConvWinogradOcF2
 from cannery.ops.matmul.dense_n import MatMulDenseN
 from cannery.ops.max_pool.schedules import MaxPoolDirectC
@@ -66,7 +67,12 @@ class HalfSchedule(Schedule):
                 _expression(node.op, node.inputs)
             ):
                 return f"{node.op.kind} is not known in half precision"
-        return self.inner.why_not(as_float32(graph), step, isa.in_half)
+        reason = self.inner.why_not(as_float32(graph), step, isa.in_half)
+        if reason:
+            return reason
+        if _multiplies_channels(graph, step):
+            return "several filters for each channel"
+        return "" if self.candidates(graph, step, isa) else "too few numbers for vectors"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         found = self.inner.candidates(as_float32(graph), step, isa.in_half)
@@ -107,6 +113,12 @@ def _fits(params: Params, isa: Isa) -> bool:
     rows, vectors = int(params.get("mr", 1)), int(params.get("nr", 1))
     inputs = rows if params.get("broadcast") == "lane" else 1
     return inputs <= MOST_INPUTS and rows * vectors + vectors + inputs <= isa.registers
+
+
+def _multiplies_channels(graph: Graph, step: Step) -> bool:
+    """Whether a depthwise convolution has to look up which channel each lane needs."""
+    shape = conv_shape(graph, step)
+    return shape is not None and shape.depthwise and shape.oc != shape.ic
 
 
 def _expression(op: Elementwise, inputs: Sequence[str]) -> str:

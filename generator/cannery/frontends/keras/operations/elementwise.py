@@ -12,7 +12,7 @@ from cannery.frontends.keras.layers.functions import hard_sigmoid
 from cannery.frontends.keras.operations.base import Operation, operation
 from cannery.frontends.keras.version import KerasVersion
 from cannery.ir.registry import Op
-from cannery.ir.tensor import DType
+from cannery.ir.tensor import MODEL_DTYPES, DType
 from cannery.ops.elementwise import activations as act
 from cannery.ops.elementwise import binary, unary
 from cannery.ops.logic import bits, compare
@@ -78,7 +78,7 @@ def _cast_to(o: Operation, x: str, name: str) -> str:
 def _dtype(name: str) -> DType:
     """An element type by name; UnsupportedError if there is none such."""
     name = "float32" if name in ("float16", "bfloat16", "float64") else name
-    if name not in [known.value for known in DType]:
+    if name not in [known.value for known in MODEL_DTYPES]:
         raise UnsupportedError(f"dtype {name!r:.40} is not supported")
     return DType(name)
 

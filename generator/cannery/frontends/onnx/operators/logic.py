@@ -10,7 +10,7 @@ from cannery.frontends.onnx.operators.elementwise import aligned, apply, combine
 from cannery.frontends.onnx.operators.movement import as_type
 from cannery.frontends.onnx.operators.values import Value, supported, unsupported_elements
 from cannery.ir.registry import Op
-from cannery.ir.tensor import DType
+from cannery.ir.tensor import MODEL_DTYPES, DType
 from cannery.ops.elementwise.binary import Pow
 from cannery.ops.logic import bits, compare, trigonometry
 
@@ -85,7 +85,7 @@ def power(scope: Scope) -> Value:
     if base == "float32":
         return combined(scope, Pow(), a, b)
     found = combined(scope, Pow(), a, b, "power")
-    known = {d.value: d for d in DType}
+    known = {d.value: d for d in MODEL_DTYPES}
     if base not in known:
         raise UnsupportedError(f"powers of {base} are not supported")
     return as_type(scope, found, known[base], "")
