@@ -105,6 +105,16 @@ CHANGES: tuple[Change, ...] = (
         "return rewriter.single_reader(node.output) is not None",
         "return True",
     ),
+    _attention(
+        "attention: rows are asked of another mask",
+        'guard.mask not in ("", scores.mask)',
+        "not guard.shares",
+    ),
+    _attention(
+        "attention: axes of one element have a place in the order",
+        "[a for a in p if shape[a] > 1]",
+        "list(p)",
+    ),
     _layer_norm(
         "whatever power is a variance",
         "self.number(last) == 2.0 if isinstance(square.op, Pow)",

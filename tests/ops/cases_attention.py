@@ -39,6 +39,7 @@ SIZES = {
     "causal": _Size(1, 23, 23, 2, 9, 9, "causal"),
     "computed_mask": _Size(1, 10, 21, 2, 4, 4, "computed"),
     "mask_of_keys": _Size(2, 5, 19, 3, 4, 4, "keys"),
+    "no_key_left": _Size(2, 7, 19, 2, 4, 5, "none"),
 }
 
 #: Scores whose exponentials no float holds.
@@ -55,6 +56,9 @@ def _mask(net: Net, s: _Size) -> list[str]:
         hidden = np.where(np.arange(s.samples * s.keys) % 3 == 1, -1e30, 0.0)
         shape = (s.samples, 1, 1, s.keys)
         return [net.constant("hidden", hidden.reshape(shape).astype(np.float32))]
+    if s.mask == "none":
+        left = np.arange(s.queries)[:, None] * 3 > np.arange(s.keys)
+        return [net.constant("left", np.where(left, 0.5, -np.inf).astype(np.float32))]
     if s.mask == "causal":
         later = np.triu(np.full((s.queries, s.keys), -np.inf, np.float32), 1)
         return [net.constant("later", later)]
@@ -77,7 +81,7 @@ def attention_graph(s: _Size, *, joint: bool) -> Graph:
             net.input("v", (s.samples, s.keys, s.heads * s.values)),
         ]
         channels = [HeadChannels(0, size, size) for size in (s.size, s.size, s.values)]
-    op = Attention(s.heads, s.scale, *channels)
+    op = Attention(s.heads, s.scale, *channels, zero_rows=s.mask == "none")
     return net.graph(net.node(op, [*inputs, *_mask(net, s)]))
 
 

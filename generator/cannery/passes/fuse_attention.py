@@ -20,13 +20,14 @@ from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Reshape, Slice, Transpose
 from cannery.ops.shared.axes import dense_strides
 from cannery.ops.softmax.op import Softmax
+from cannery.passes.attention_guards import guard_of, may_hide_all
 
 #: Fewer queries are better off with products that read keys and values where they lie.
 LEAST_QUERIES = 4
 
 
 def fuse_attention(graph: Graph) -> Graph:
-    """MatMul -> (Mul) -> (Add) -> Softmax -> MatMul -> (Transpose) becomes Attention.
+    """MatMul -> (Mul) -> (Add) -> Softmax -> (Where) -> MatMul -> (Transpose) becomes Attention.
 
     A graph that has integer layers stays as it is: its bits are those of the operators in it.
     """
@@ -51,12 +52,16 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Scores:
-    """The first product, what it is multiplied by, and the mask that is added (empty: none)."""
+    """The first product, what it is multiplied by, and the mask that is added (empty: none).
+
+    `guarded`: queries for which the mask leaves no key get zeros.
+    """
 
     op: MatMul
     inputs: tuple[str, str]
     scale: float
     mask: str
+    guarded: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,11 +80,17 @@ def _fuse(rewriter: Rewriter, node: Node) -> bool:
     types = rewriter.types
     if not isinstance(node.op, MatMul) or len(node.inputs) != 2 or node.op.transpose_a:
         return False
-    softmax = rewriter.producer(node.inputs[0])
+    guard = guard_of(rewriter, node.inputs[0])
+    softmax = rewriter.producer(guard.shares if guard else node.inputs[0])
     if softmax is None or not _along_last(rewriter, softmax):
         return False
+    if guard is None and not _read_once(rewriter, softmax):
+        return False
     scores = _scores(rewriter, softmax.inputs[0])
-    if scores is None or any(v in rewriter.constants for v in (*scores.inputs, node.inputs[1])):
+    if scores is None or (guard and guard.mask not in ("", scores.mask)):
+        return False
+    scores = replace(scores, guarded=guard is not None)
+    if any(v in rewriter.constants for v in (*scores.inputs, node.inputs[1])):
         return False
     lead = types[softmax.output].shape[:-2]
     if len(lead) not in (1, 2) or types[node.output].shape[:-2] != lead:
@@ -106,7 +117,8 @@ def _become(rewriter: Rewriter, node: Node, scores: _Scores, shape: tuple[int, i
     if q.rows < LEAST_QUERIES:
         return False
     scale = scores.scale * q.scale * k.scale
-    op = Attention(shape[1], scale, q.channels, k.channels, v.channels)
+    zeros = scores.guarded and may_hide_all(rewriter, mask)
+    op = Attention(shape[1], scale, q.channels, k.channels, v.channels, zeros)
     _replace(rewriter, node, last, op, (q, k, v), mask)
     return True
 
@@ -118,10 +130,8 @@ def _is_zero(rewriter: Rewriter, mask: str) -> bool:
 
 
 def _along_last(rewriter: Rewriter, node: Node) -> bool:
-    """Whether a node is a softmax along the last axis that only the product after it reads."""
-    if not isinstance(node.op, Softmax):
-        return False
-    return node.op.axis == rewriter.types[node.output].rank - 1 and _read_once(rewriter, node)
+    """Whether a node is a softmax along the last axis."""
+    return isinstance(node.op, Softmax) and node.op.axis == rewriter.types[node.output].rank - 1
 
 
 def _scores(rewriter: Rewriter, value: str) -> _Scores | None:
@@ -278,7 +288,9 @@ def _heads_last(rewriter: Rewriter, node: Node, lead: tuple[int, ...]) -> Node |
         return None
     perm = (0, 2, 1, 3) if len(reader.op.perm) == 4 else (1, 0, 2)
     samples_apart = len(reader.op.perm) == 3 and lead[0] != 1
-    return reader if reader.op.perm == perm and not samples_apart else None
+    shape = rewriter.types[node.output].shape
+    order, wanted = ([a for a in p if shape[a] > 1] for p in (reader.op.perm, perm))
+    return reader if order == wanted and not samples_apart else None
 
 
 def _fits(mask: tuple[int, ...], scores: tuple[int, ...]) -> bool:

@@ -37,7 +37,8 @@ class Attention(Op):
     """q[N,T,_], k[N,S,_], v[N,S,_], mask[..,S]? -> y[N,T,heads*size of v].
 
     For each sample and head: softmax(scale * q k^T + mask) v, along S. The inputs may be one value,
-    of which each reads its own channels. The mask broadcasts to [N,heads,T,S].
+    of which each reads its own channels. The mask broadcasts to [N,heads,T,S]. `zero_rows`: queries
+    for which it is -infinity everywhere give zeros.
     """
 
     heads: int
@@ -45,6 +46,7 @@ class Attention(Op):
     q: HeadChannels
     k: HeadChannels
     v: HeadChannels
+    zero_rows: bool = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The type of y; raises ModelError where sizes differ or heads are outside the channels."""
@@ -78,8 +80,10 @@ class Attention(Op):
             keys = np.ascontiguousarray(self.k.head(k[n], h).T)
             add_product(scores, np.ascontiguousarray(self.q.head(q[n], h)), keys)
             scores = self.scale * scores + mask[n, h]
-            shares = exp(scores - scores.max(axis=1, keepdims=True))
-            shares /= keep_axes(shares, tree_sum(shares, (1,)), (1,))
+            top = scores.max(axis=1, keepdims=True)
+            hidden = np.isneginf(top) & self.zero_rows
+            shares = exp(scores - np.where(hidden, 0.0, top))
+            shares /= np.where(hidden, 1.0, keep_axes(shares, tree_sum(shares, (1,)), (1,)))
             mixed = np.zeros((full[2], self.v.size))
             add_product(mixed, shares, np.ascontiguousarray(self.v.head(v[n], h)))
             y[n, :, h * self.v.size : (h + 1) * self.v.size] = mixed

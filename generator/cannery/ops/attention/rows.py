@@ -217,6 +217,7 @@ class _AttentionJob:
             chains=max(1, min(CHAINS, full)),
             least=LEAST,
             lowest=-math.inf,
+            least_finite=float(np.finfo(np.float32).min),
             zeros=lambda block: [f"{vec.t}_zero()" for vec in block.vecs],
         )
         if rest:
