@@ -19,12 +19,13 @@ from cannery.ir.tensor import DType
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
-from cannery.ops.elementwise import Add, Sigmoid, Tanh
+from cannery.ops.elementwise import Add, Sigmoid, Sub, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Cast, Pad, Reshape, Slice, Transpose
 from cannery.ops.normalization.op import GroupNormalization, LayerNormalization
 from cannery.ops.ordering.cumulative import CumProd, CumSum
+from cannery.ops.ordering.extremes import TopK
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.recurrent.op import Gru
 from cannery.ops.reduce.op import ReduceMean
@@ -147,7 +148,7 @@ def test_pads_of_readers_differ() -> None:
 
 def test_no_state_without_a_past() -> None:
     """So there would be no functions for a step."""
-    with pytest.raises(UnsupportedError, match="none of its layers looks back"):
+    with pytest.raises(UnsupportedError, match="none of its layers looks further back"):
         to_streaming(network(chain(conv(0, 0, taps=1), node(Tanh()))), 4)
 
 
@@ -391,15 +392,72 @@ def test_errors_name_the_axis_that_was_time() -> None:
     """As the model counts axes; not if it is known."""
     turned = node(Slice((0, STEPS - 1, 0), (1, -1, 3), (1, -1, 1)))
     graph = network(chain(conv(2, 0), turned))
-    with pytest.raises(UnsupportedError, match="turns time around, with axis 1 of 'x' as time "):
+    with pytest.raises(UnsupportedError, match="turns time around, with axis 1 of 'x' as time; "):
         to_streaming(graph)
     first = replace(graph, channels_first=frozenset({"x"}))
-    with pytest.raises(UnsupportedError, match="turns time around, with axis 2 of 'x' as time "):
+    with pytest.raises(UnsupportedError, match="turns time around, with axis 2 of 'x' as time; "):
         to_streaming(first)
     with pytest.raises(UnsupportedError, match=r"turns time around \("):
         to_streaming(graph, time_axis={"x": 1})
     with pytest.raises(OptionError, match="looks ahead, by 1, with axis 1 of 'x' as time"):
         to_streaming(network(conv(1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (node(Pad(((0, 0), (2, 0), (0, 0)), mode="reflect")), "'pad' .*later steps"),
+        (lambda b, x: b.node(Sub(), [x, b.node(ReduceMean((1,), keepdims=True), [x])]),
+         "'sub' .*when the sequence ends"),
+        (node(TopK(1, 4, largest=True)), "'topk' .*works along time"),
+    ],
+)  # fmt: skip
+def test_errors_are_about_the_longest_axis(build: Build, message: str) -> None:
+    """Which time most likely is, although channels fail later; why these are not is said, too."""
+    graph = network(chain(build, conv(2, 0)))
+    channels = "; with axis 2 of 'x' as time: layer 'conv' .Conv.: it works along time"
+    with pytest.raises(UnsupportedError, match=f"{message}.*, with axis 1 of 'x'.*{channels}"):
+        to_streaming(graph)
+
+
+@pytest.mark.parametrize(
+    ("build", "layer"),
+    [
+        (node(Softmax(1)), "softmax"),
+        (chain(node(Softmax(1)), node(Tanh()), lambda b, x: b.node(MatMul(), [x, b.weight(3, 2)])),
+         "softmax"),
+        (chain(node(Reshape((1, 3 * STEPS))), node(Tanh())), "reshape"),
+    ],
+)  # fmt: skip
+def test_outputs_are_no_windows_of_all_steps(build: Build, layer: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"'{layer}' .*it needs all steps; '.*window"):
+        to_streaming(network(chain(conv(2, 0), build)), time_axis={"x": 1})
+
+
+def apart() -> Graph:
+    """Two inputs as long, each with an output of its own."""
+    b = Net()
+    x, y = b.input("x", (1, STEPS, 3)), b.input("y", (1, STEPS, 3))
+    return b.graph(conv(0, 2)(b, x), conv(2, 0)(b, y))
+
+
+def test_inputs_that_share_no_layer_all_have_steps() -> None:
+    """None of them silently stays a whole sequence, because it would be late."""
+    found = to_streaming(apart(), latency=AUTO)
+    assert found.types["x"].shape == found.types["y"].shape == (1, 1, 3)
+    assert found.calls and found.calls.latency == 2
+    with pytest.raises(OptionError, match=r"later steps; layer 'conv' .*--latency 2"):
+        to_streaming(apart())
+    kept = to_streaming(apart(), time_axis={"x": "none"})
+    assert kept.types["x"].shape == (1, STEPS, 3)
+
+
+def test_an_input_that_cannot_have_steps_is_named() -> None:
+    b = Net()
+    x, y = b.input("x", (1, STEPS, 3)), b.input("y", (1, STEPS, 3))
+    graph = b.graph(b.node(CumProd(1), [b.node(MatMul(), [x, b.weight(3, 3)])]), conv(2, 0)(b, y))
+    with pytest.raises(UnsupportedError, match=r"CumProd.*works along time"):
+        to_streaming(graph)
 
 
 def test_a_note_says_which_axis_is_time() -> None:

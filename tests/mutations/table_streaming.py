@@ -107,9 +107,29 @@ CHANGES: tuple[Change, ...] = (
         "pass",
     ),
     _lengths(
-        "errors name the axis of the last attempt",
-        "nearest, most, failed = error, done, times",
-        "nearest, most = error, done",
+        "errors are about the attempt that came furthest",
+        "return isinstance(self.error, AheadError), sum(steps), done",
+        "return isinstance(self.error, AheadError), done, sum(steps)",
+    ),
+    _lengths(
+        "errors do not say why other axes are not time",
+        "for each in others[:_MAX_TOLD]",
+        "for each in others[:0]",
+    ),
+    _calls(
+        "inputs stay whole sequences where steps would be late",
+        "if times[value] is None and steps.intersection(types[value].shape):",
+        "if False:",
+    ),
+    _stepper(
+        "outputs may be windows of all steps",
+        "if value in self.whole:",
+        "if value in ():",
+    ),
+    _stepper(
+        "what reads a window is no window",
+        "self.whole |= dict.fromkeys(node.outputs, found[0])",
+        "pass",
     ),
     _calls(
         "the size that is named makes whole elements of one layer",

@@ -40,19 +40,23 @@ def seeded_samples(graph: Graph, count: int = SEEDED_SAMPLES) -> list[Sample]:
 Samples = Path | Mapping[str, RefArray]
 
 
+#: What the axes of samples have to be.
+_AXES = "the first axis counts samples, the others are those of the model"
+
+
 def read_samples(
-    given: Samples, types: Mapping[str, TensorType], where: str = "samples"
+    given: Samples, types: Mapping[str, TensorType], where: str = "samples", axes: str = _AXES
 ) -> list[dict[str, RefArray]]:
     """Samples from a .npz file with an array for each of `types`, or from such arrays.
 
-    `where` is what errors call arrays without a file. An array has the shape of its tensor, or k
-    times as long a first axis: k samples. Raises OptionError for names, shapes or element types
-    that do not fit.
+    `where` is what errors call arrays without a file, `axes` what they say about shapes. An array
+    has the shape of its tensor, or k times as long a first axis: k samples. Raises
+    OptionError for names, shapes or element types that do not fit.
     """
     where = str(given) if isinstance(given, Path) else where
     arrays = read_arrays(given) if isinstance(given, Path) else given
     _check_names(arrays, types, where)
-    split = {name: _split(arrays[name], types[name], f"{where}, {name!r}") for name in types}
+    split = {name: _split(arrays[name], types[name], f"{where}, {name!r}", axes) for name in types}
     counts = {name: len(parts) for name, parts in split.items()}
     if len(set(counts.values())) > 1:
         raise OptionError(f"different numbers of samples: {counts}", where=where)
@@ -79,7 +83,7 @@ def _check_names(found: Mapping[str, object], known: Mapping[str, object], where
         raise OptionError(", ".join(what), where=where, cure=f"it needs: {', '.join(known)}")
 
 
-def _split(array: RefArray, type_: TensorType, where: str) -> Sequence[RefArray]:
+def _split(array: RefArray, type_: TensorType, where: str, axes: str) -> Sequence[RefArray]:
     if array.dtype == np.float16 and type_.dtype is DType.FLOAT32:
         array = array.astype(np.float32)  # of a model whose inputs have that type
     if array.dtype != type_.dtype.numpy:
@@ -92,10 +96,7 @@ def _split(array: RefArray, type_: TensorType, where: str) -> Sequence[RefArray]
     fits = array.ndim == type_.rank > 0 and array.shape[1:] == type_.shape[1:]
     fits = fits and array.size > 0 and type_.elements > 0
     if not fits or array.shape[0] % type_.shape[0]:
-        raise OptionError(
-            f"shape {array.shape}, {type_.shape} is needed", where=where,
-            cure="the first axis counts samples, the others are those of the model",
-        )  # fmt: skip
+        raise OptionError(f"shape {array.shape}, {type_.shape} is needed", where=where, cure=axes)
     return np.split(array, array.shape[0] // type_.shape[0])
 
 

@@ -16,6 +16,9 @@ from cannery.ir.orders import from_model, model_type
 from cannery.ir.registry import RefArray
 from cannery.npz import read_arrays
 
+#: What the axes of sequences have to be.
+_SEQUENCES = "that is a call; along time a multiple of it, the steps of one sequence"
+
 
 def input_steps(graph: Graph, given: Samples) -> list[dict[str, RefArray]]:
     """The inputs of each sample, in the graph's order of axes; all except states if none is given.
@@ -82,7 +85,8 @@ def _steps(
         for name in (n for n in types if n in arrays):
             _require_one(arrays[name], types[name].shape, f"{where}, {name!r}")
         arrays = {n: _cut(a, types[n].shape) if n in types else a for n, a in arrays.items()}
-    return [from_model(graph, sample) for sample in read_samples(arrays, types, where)]
+    samples = read_samples(arrays, types, where, *([_SEQUENCES] if left_out else []))
+    return [from_model(graph, sample) for sample in samples]
 
 
 def _require_one(array: RefArray, shape: tuple[int, ...], where: str) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice, product
-from math import inf
 from typing import TypeVar
 
 from cannery.errors import CanneryError, OptionError, UnsupportedError
@@ -13,6 +12,9 @@ from cannery.frontends.time_axis import FINAL, Time, Use, one_step
 from cannery.ir.graph import Graph, Length
 from cannery.ir.orders import model_axis
 from cannery.ops.recurrent.base import Recurrent
+
+#: Of how many other axes an error says why they are not time.
+_MAX_TOLD = 2
 
 #: More inputs than this many combinations of their axes are not tried.
 _MAX_TRIED = 256
@@ -51,30 +53,58 @@ def first_that_works(
 ) -> _T:  # fmt: skip
     """`attempt` with the times of the inputs, the likeliest first; of what works, the least `rank`.
 
-    Raises the error of the attempt that came furthest, the first of them, with `cure`; it names the
-    axes that were time if there were other attempts.
+    Raises an error with `cure`: of an attempt that would work with more latency, else of that with
+    the longest axes as time, else of that which came furthest. If there were other attempts, it
+    names the axes that were time, and says why some others are not.
     """
-    nearest: CanneryError = UnsupportedError("no axis of its inputs can be time", where="time")
-    most, best, failed, tried = -1.0, None, dict[str, Time](), 0
+    best, failed, tried = None, list[_Failure](), 0
     for times in guesses:
         tried += 1
         try:
             found = attempt(times)
         except (UnsupportedError, AheadError) as error:
-            stuck = error.done if isinstance(error, StuckError) else 0
-            done = inf if isinstance(error, AheadError) else stuck
-            if done > most:
-                nearest, most, failed = error, done, times
+            failed.append(_Failure(error, times))
             continue
         if not rank(found):
             return found
         best = min(best or (rank(found), found), (rank(found), found), key=lambda b: b[0])
     if best:
         return best[1]
-    if tried > 1 and most > 0:
-        nearest.what += _where_time_is(graph, failed)
-    nearest.cure = nearest.cure or cure
-    raise nearest
+    if not failed:
+        raise UnsupportedError("no axis of its inputs can be time", where="time", cure=cure)
+    raise _told(graph, failed, alone=tried == 1, cure=cure)
+
+
+def _told(graph: Graph, failed: Sequence[_Failure], *, alone: bool, cure: str) -> CanneryError:
+    """The error of the likeliest attempt, with what is wrong with others."""
+    nearest, *others = sorted(failed, key=lambda each: each.likeliness(graph), reverse=True)
+    found = nearest.error
+    if not alone:
+        found.what += _where_time_is(graph, nearest.times)
+        if not isinstance(found, AheadError):
+            found.what += "".join(each.described(graph) for each in others[:_MAX_TOLD])
+    found.cure = found.cure or cure
+    return found
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """An attempt with some times of the inputs, and what was wrong with it."""
+
+    error: CanneryError
+    times: Mapping[str, Time]
+
+    def likeliness(self, graph: Graph) -> tuple[bool, int, int]:
+        """How likely these are the times that were meant: that of two may be features."""
+        types = [(graph.types[v], t) for v, t in self.times.items()]
+        steps = [type_.shape[t] for type_, t in types if t is not None and type_.rank > 2]
+        done = self.error.done if isinstance(self.error, StuckError) else 0
+        return isinstance(self.error, AheadError), sum(steps), done
+
+    def described(self, graph: Graph) -> str:
+        """For an error about another attempt; empty if this one has no axis of time."""
+        axes = _where_time_is(graph, self.times).removeprefix(", ")
+        return f"; {axes}: {self.error.where}: {self.error.what}" if axes else ""
 
 
 def _where_time_is(graph: Graph, times: Mapping[str, Time]) -> str:
@@ -119,8 +149,10 @@ def to_variable_length(graph: Graph) -> Graph:
     steps = recurrent_steps(graph, "--variable-length")
     if steps is None:
         raise OptionError(
-            "the network has no recurrent layer", where="--variable-length", cure="leave it out"
-        )
+            "the network has no recurrent layer", where="--variable-length",
+            cure="leave it out; --streaming computes a network that looks back, as causal "
+            "convolutions do, on sequences of any length",
+        )  # fmt: skip
     if steps < 2:
         raise OptionError(
             "the sequences have one step", where="--variable-length",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from math import lcm
 
 from cannery.errors import CanneryError, OptionError, UnsupportedError
@@ -12,6 +13,7 @@ from cannery.frontends.streaming.joined import join_by_padding
 from cannery.frontends.streaming.past import Key, RateError
 from cannery.frontends.streaming.spelled import spell_out_attention
 from cannery.frontends.streaming.stepper import AUTO, Stepper
+from cannery.frontends.streaming.stream import Stream
 from cannery.frontends.time_axis import Time
 from cannery.ir.graph import Graph, State
 from cannery.ir.tensor import TensorType
@@ -38,19 +40,30 @@ def to_streaming(
     """
     blocks = (block, *(size for size in blocks if size != block))
     graph, caches = join_by_padding(spell_out_attention(graph))
+    wish = _Wish(graph, blocks, latency, caches, frozenset(time_axis))
     known = guesses(graph, axes_of(graph), known_times(graph, time_axis))
     _, found = first_that_works(
-        graph, known, lambda times: _run(graph, times, blocks, latency, caches),
+        graph, known, lambda times: _run(wish, times),
         "without --streaming it runs on whole sequences; --state names inputs and outputs that are "
         "its state, --time-axis the axis of an input that is time", rank=lambda found: found[0],
     )  # fmt: skip
     return found
 
 
-def _run(
-    graph: Graph, times: dict[str, Time], blocks: Sequence[int], latency: int | str,
-    caches: Mapping[str, int],
-) -> tuple[int, Graph]:  # fmt: skip
+@dataclass(frozen=True)
+class _Wish:
+    """What `to_streaming` is asked for, whatever the axes of time. `caches` are the values whose
+    axes must be time, `named` the inputs of which the user says what is time.
+    """
+
+    graph: Graph
+    blocks: Sequence[int]
+    latency: int | str
+    caches: Mapping[str, int]
+    named: Set[str]
+
+
+def _run(wish: _Wish, times: dict[str, Time]) -> tuple[int, Graph]:
     """The network for a call; it knows what layers make of padding only if it is later without.
 
     Before the network, how unlikely these times are: 0 if outputs have steps and none is late.
@@ -59,11 +72,11 @@ def _run(
     failed: CanneryError | None = None
     for folds in (False, True):
         try:
-            found.append(_rewritten(graph, times, blocks, latency, caches, folds=folds))
+            found.append(_rewritten(wish, times, folds=folds))
         except (UnsupportedError, AheadError) as error:
             failed = error if failed is None or isinstance(error, AheadError) else failed
         else:
-            if latency != AUTO or not _latency_of(found[-1][1]):
+            if wish.latency != AUTO or not _latency_of(found[-1][1]):
                 return found[-1]
     if found:
         return min(found, key=lambda rated: _latency_of(rated[1]))
@@ -75,11 +88,9 @@ def _latency_of(graph: Graph) -> int:
     return graph.calls.latency if graph.calls else 0
 
 
-def _rewritten(
-    graph: Graph, times: dict[str, Time], blocks: Sequence[int], latency: int | str,
-    caches: Mapping[str, int], *, folds: bool,
-) -> tuple[int, Graph]:  # fmt: skip
+def _rewritten(wish: _Wish, times: dict[str, Time], *, folds: bool) -> tuple[int, Graph]:
     """Twice: first to see how far readers of one value look back, in calls of any block."""
+    graph, blocks, latency = wish.graph, wish.blocks, wish.latency
     if not any(isinstance(node.op, Recurrent) for node in graph.nodes) and not any(
         time is not None for time in times.values()
     ):
@@ -102,16 +113,50 @@ def _rewritten(
         )
     if not found.states:
         raise UnsupportedError(
-            "none of its layers looks back: there is no state", where="--streaming",
-            cure="leave it out; --dim gives the steps of a call",
+            "none of its layers looks further back than a call: there is no state",
+            where="--streaming",
+            cure="leave it out: a network for so many steps (--dim) gives the same",
         )  # fmt: skip
     streams = steppers[0].streams
-    for value, axis in caches.items():
-        if value not in streams or streams[value].time != axis:
-            raise UnsupportedError("its cache is not along the axis of time", where=f"{value!r}")
+    _check_caches(wish, streams)
+    _check_inputs(wish, times, streams)
     flows = [streams.get(v) for v in graph.outputs]
     steps = any(stream and not stream.final for stream in flows)
     return 2 * (not steps) + (_latency_of(found) > 0), found
+
+
+def _check_caches(wish: _Wish, streams: Mapping[str, Stream]) -> None:
+    for value, axis in wish.caches.items():
+        if value not in streams or streams[value].time != axis:
+            raise UnsupportedError("its cache is not along the axis of time", where=f"{value!r}")
+
+
+def _check_inputs(wish: _Wish, times: Mapping[str, Time], streams: Mapping[str, Stream]) -> None:
+    """Raise UnsupportedError for an output that would be that of a whole sequence in each call,
+    unless the user says that its inputs have no steps.
+    """
+    types = wish.graph.types
+    steps = {types[v].shape[time] for v, time in times.items() if time is not None}
+    for output in wish.graph.outputs:
+        if output in streams:
+            continue
+        for value in _inputs_of(wish.graph, output) - wish.named:
+            if times[value] is None and steps.intersection(types[value].shape):
+                raise UnsupportedError(
+                    f"output {output!r} would be that of all steps of {value!r}",
+                    where="--streaming",
+                    cure=f"--time-axis {value}=AXIS says which axis is time, {value}=none that "
+                    "none is",
+                )  # fmt: skip
+
+
+def _inputs_of(graph: Graph, output: str) -> Set[str]:
+    """The inputs on which an output depends."""
+    needed = {output}
+    for node in reversed(graph.nodes):
+        if not needed.isdisjoint(node.outputs):
+            needed.update(node.inputs)
+    return needed.intersection(graph.inputs)
 
 
 def _whole_steps(graph: Graph, times: dict[str, Time]) -> int:

@@ -20,8 +20,9 @@ from cannery.frontends.streaming.windows import along_time
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
 from cannery.ir.graph import Array, Calls, Graph, Node
 from cannery.ir.registry import Elementwise
+from cannery.ops.concat.op import Concat
 from cannery.ops.logic.compare import Where
-from cannery.ops.movement.op import Identity, Reshape, Transpose
+from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Transpose
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.recurrent.base import SEQUENCE, Recurrent
 from cannery.ops.scalar.base import Pointwise
@@ -29,6 +30,10 @@ from cannery.ops.softmax.op import LogSoftmax, Softmax
 
 #: The least latency that the network allows.
 AUTO = "auto"
+
+
+#: Operators that keep what they read, or compute each element from one of each input.
+_EACH = (Elementwise, Pointwise, Identity, Cast, Transpose, Reshape, Concat, Pad, Expand)
 
 
 @dataclass
@@ -41,7 +46,8 @@ class Stepper:
 
     `ahead` is the first layer whose output is late, by how many steps of the input. `attending` has
     the scores and shares of attentions among steps, which are no values of the network for a call;
-    `lasting`, of values that are known when the sequence ends, which axis is that of its steps.
+    `lasting`, of values that are known when the sequence ends, which axis is that of its steps;
+    `whole`, of those that have what is of all steps, the layer that needs these.
     """
 
     graph: Graph
@@ -56,6 +62,7 @@ class Stepper:
     attentions: dict[str, Attention] = field(init=False)
     attending: dict[str, Attention] = field(default_factory=dict)
     lasting: dict[str, int] = field(default_factory=dict)
+    whole: dict[str, Node] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         axes = [(v, time) for v, time in self.times.items() if time is not None]
@@ -80,6 +87,7 @@ class Stepper:
             except CanneryError as error:
                 error.where = _where(error, node)
                 raise
+        self._check_whole()
         late = self._latency(latency)
         every = lcm(*(self.streams[v].every for v in graph.outputs if v in self.streams))
         for value in graph.outputs:
@@ -119,7 +127,9 @@ class Stepper:
         windowed = along_time(b, node, found)
         if windowed:
             self._note(node, node.output, windowed)
-            if isinstance(node.op, Softmax | LogSoftmax) and windowed.final:
+            if windowed.final and isinstance(node.op, Softmax | LogSoftmax | Reshape):
+                self.whole[node.output] = node
+            if windowed.final and isinstance(node.op, Softmax | LogSoftmax):
                 self.lasting[node.output] = node.op.axis
             return
         given, streams = self._of_the_end(node, found)
@@ -134,11 +144,28 @@ class Stepper:
             self._recurrent(now, op, stream, node.inputs[0])
             return
         b.add(now)
+        self._keep_whole(node)
         if time is not None and stream:
             if time == FINAL and not stream.final:
                 stream = replace(stream, delay=b.lateness(node.inputs[0], stream))
             for value in node.outputs:
                 self._note(node, value, replace(stream, time=time))
+
+    def _keep_whole(self, node: Node) -> None:
+        """Note what a node leaves of all steps: what it moves, or computes for each alone."""
+        found = [self.whole[v] for v in node.inputs if v in self.whole]
+        if found and (isinstance(node.op, _EACH) or node.outputs[0] in self.lasting):
+            self.whole |= dict.fromkeys(node.outputs, found[0])
+
+    def _check_whole(self) -> None:
+        """Raise StuckError for an output that would be a window of all steps in each call."""
+        for value in self.graph.outputs:
+            if value in self.whole:
+                layer = self.whole[value]
+                error = UnsupportedError(
+                    f"it needs all steps; {value!r} would be that of a whole window in each call"
+                )
+                raise StuckError(error, _where(error, layer), len(self.graph.nodes))
 
     def _of_the_end(
         self, node: Node, streams: Sequence[Stream | None]
