@@ -35,6 +35,10 @@ _sse = rows(f"{_RUNTIME}/vec_x86_128.h", "tests/runtime/test_vec.py")
 _avx = rows(f"{_RUNTIME}/vec_x86_256.h", "tests/runtime/test_vec.py")
 _neon = rows(f"{_RUNTIME}/vec_neon.h",
              "tests/runtime/test_vec.py::test_words[neon64-own-c99-O2]")  # fmt: skip
+_mve = rows(f"{_RUNTIME}/vec_mve.h",
+            "tests/runtime/test_vec.py::test_words[helium-own-c99-O2]")  # fmt: skip
+_mve_tiles = rows(f"{_OPS}/quantized/mve.py",
+                  kernels("quantized.conv_mve", "helium"))  # fmt: skip
 _dual = rows(f"{_OPS}/shared/dual.py", "tests/ops/test_dual.py")
 _ctc = rows(f"{_RUNTIME}/ctc.h", "tests/runtime/test_ctc.py")
 _parallel = rows(f"{_RUNTIME}/parallel.h", "tests/emit/test_parallel.py")
@@ -48,6 +52,31 @@ CHANGES: tuple[Change, ...] = (
         "next to masks, one float is stored as four",
         "_mm_store_ss(p, v);\n    } else if",
         "_mm_storeu_ps(p, v);\n    } else if",
+    ),
+    _mve(
+        "NaN is less than a number, as the instruction has it",
+        "f32x4_lt, f32x4, vcmpgtq_f32(b, a)",
+        "f32x4_lt, f32x4, vcmpltq_f32(a, b)",
+    ),
+    _mve(
+        "lowest bytes are stored for one lane more",
+        "cannery_mve_store_##name##_n(p, CANNERY_MVE_AS_##sign(k), n);",
+        "cannery_mve_store_##name##_n(p, CANNERY_MVE_AS_##sign(k), n + 1);",
+    ),
+    _mve_tiles(
+        "weights of a tile lie vector by vector, then run by run",
+        "cut.transpose(3, 0, 1, 4, 2)",
+        "cut.transpose(3, 1, 0, 4, 2)",
+    ),
+    _mve_tiles(
+        "nothing makes up for the flipped bits of unsigned bytes",
+        "flip=dtype is DType.UINT8",
+        "flip=False",
+    ),
+    _mve_tiles(
+        "runs in a row of a window lie as far apart as rows",
+        "run % self.across * self.col",
+        "run % self.across * self.row",
     ),
     _neon(
         "the last quarter of a table of bytes is the third once more",
