@@ -355,6 +355,9 @@ static void CHECKS(binary)(const float *a, const float *b, const float *c)
     EXPECT(div, F(div)(x, y), quotient(a[i], b[i]));
     EXPECT(fma, F(fma)(x, y, z), multiply_add(a[i], b[i], c[i]));
     EXPECT(fnma, F(fnma)(x, y, z), multiply_add(-a[i], b[i], c[i]));
+#if LANES == 4 && defined(CANNERY_HAS_SCALAR_FMA)
+    EXPECT(fma1, F(fma1)(a[0], y, z), multiply_add(a[0], b[i], c[i]));
+#endif
     EXPECT(min, F(min)(x, y), smaller(a[i], b[i], LANES));
     EXPECT(max, F(max)(x, y), larger(a[i], b[i], LANES));
     EXPECT(max_zero, F(max)(none, x), isnan(a[i]) ? a[i] : larger(0.0f, a[i], LANES));

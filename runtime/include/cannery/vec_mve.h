@@ -295,6 +295,12 @@ CANNERY_INLINE f32x4 f32x4_fma(f32x4 a, f32x4 b, f32x4 c)
     return vfmaq_f32(c, a, b);
 }
 
+#define CANNERY_HAS_SCALAR_FMA 1
+CANNERY_INLINE f32x4 f32x4_fma1(float a, f32x4 b, f32x4 c)
+{
+    return vfmaq_n_f32(c, b, a);
+}
+
 CANNERY_INLINE f32x4 f32x4_fnma(f32x4 a, f32x4 b, f32x4 c)
 {
     return vfmsq_f32(c, a, b);

@@ -55,6 +55,7 @@
  *   T_add, T_sub, T_mul, T_div, T_sqrt    correctly rounded
  *   T_fma(a, b, c)          a*b + c: fused if CANNERY_HAS_FMA, else mul then add
  *   T_fnma(a, b, c)         c - a*b, likewise
+ *   T_fma1(float a, b, c)   a*b + c, likewise; only if CANNERY_HAS_SCALAR_FMA
  *   T_recip_fast(x)         1/x within 4 ulp; x and 1/x finite and normal
  *   T_min(a, b), T_max(a, b)  `a < b ? a : b`, `a > b ? a : b`, so the second
  *                           operand if either is NaN or both are zeros; but

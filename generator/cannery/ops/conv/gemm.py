@@ -350,7 +350,7 @@ def _gemm(p: Tunables, k: int, a_row: int, isa: Isa) -> Gemm:
     turns, held = p.broadcast == "slide", room_to_hold(isa)
     return Gemm(
         k, a_row, 1, 0, UNROLL, 1, p.broadcast,
-        aside=aside, turns=turns, held=held, registers=isa.registers,
+        aside=aside, turns=turns, held=held, registers=isa.registers, beside=isa.has("mve"),
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def make_gemm(p: Product, t: Tunables, isa: Isa, a_row: int, a_k: int, b_k: int 
         turns=_in_turns(k, t, isa),
         near=not far,
         held=room_to_hold(isa),
-        item=p.item, registers=isa.registers,
+        item=p.item, registers=isa.registers, beside=isa.has("mve"),
     )  # fmt: skip
 
 

@@ -187,7 +187,9 @@ def make_gemm(op: Recurrent, t: Tunables, isa: Isa) -> Gemm:
     """How a block of cells walks the last output and the weights."""
     h = op.cells
     split = min(t.split, h)
-    return Gemm(h, h, 1, 0, t.unroll, split, t.broadcast, registers=isa.registers)
+    return Gemm(
+        h, h, 1, 0, t.unroll, split, t.broadcast, registers=isa.registers, beside=isa.has("mve")
+    )
 
 
 def _op(step: Step) -> Recurrent:

@@ -118,7 +118,8 @@ class Gemm:
     `streams`: see `pack_blocks`. `aside`: after how many passes sums are put aside, see `sums` (0:
     never). `once` keeps compilers from loading a vector of B again for each row, see `reloads`; so
     do `turns`, where a tile has two rows of inputs that rotate or slide, and `held` registers, if a
-    tile has room in them. `item` are the bytes of an element of B.
+    tile has room in them. `item` are the bytes of an element of B. `beside`: products
+    are with scalars, and each vector of B is loaded beside them, as Helium has few registers.
     """
 
     k: int
@@ -137,6 +138,7 @@ class Gemm:
     held: int = 0
     item: int = 4
     registers: int = 0
+    beside: bool = False
 
     def ordered(self, block: VectorBlock, rows: int, k: int) -> list[str]:
         """Statements of four steps from k on in the order of `dual.py`; empty if not so."""
