@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from mmap import mmap
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
 
+import cannery
 from cannery import contents
+from cannery.cli import invoke
 from cannery.contents import ContentWriter, array_digest, array_pieces, pieces, put_aside, zeros
 from cannery.ctext import arrays
+from cannery.errors import CanneryError
 from cannery.output_files import write_files
 from emit.c_programs import net_files, network
+from frontends.keras_files import LayerSpec, chain, image, write_h5
 
 
 @pytest.fixture
@@ -64,12 +70,47 @@ def test_long_arrays_leave_the_memory_and_keep_their_numbers() -> None:
     assert b"".join(array_pieces(array.reshape(-1, 4).T)) == numbers.reshape(-1, 4).T.tobytes()
 
 
-def test_a_full_disk_names_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "IN_MEMORY", 64)
-    full = Path("/dev/full").open("w+b")  # noqa: SIM115 (`zeros` closes it)
-    monkeypatch.setattr(contents.tempfile, "TemporaryFile", lambda: full)
-    with pytest.raises(OSError, match=r"No space left on device.*TMPDIR"):
+def full_disk() -> IO[bytes]:
+    return Path("/dev/full").open("w+b")
+
+
+def no_folder() -> IO[bytes]:
+    """What Python says where TMPDIR and all other folders are none."""
+    raise FileNotFoundError(2, "No usable temporary directory found in ['/nowhere']")
+
+
+@pytest.mark.usefixtures("little")
+@pytest.mark.parametrize(
+    ("file", "message"), [(full_disk, "No space left on device"), (no_folder, "No usable")]
+)
+def test_weights_that_cannot_be_stored(
+    file: Callable[[], IO[bytes]], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents.tempfile, "TemporaryFile", lambda *args, **named: file())
+    with pytest.raises(CanneryError, match=f"{message}.*TMPDIR"):
         zeros(100_000)
+    writer = ContentWriter()
+    with pytest.raises(CanneryError, match=f"{message}.*TMPDIR"):  # as late as at the end
+        writer.write(bytes(100_000))
+        writer.content()
+
+
+@pytest.mark.usefixtures("little")
+def test_weights_that_cannot_be_stored_end_commands_and_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a traceback, and without a file that is half written."""
+    model, folder = tmp_path / "net.h5", tmp_path / "out"
+    kernel = np.ones((64, 64), np.float32)
+    dense = LayerSpec("Dense", "y", (), {"units": 64, "use_bias": False}, {"kernel": kernel})
+    write_h5(model, chain(image("x", 64), dense))
+    monkeypatch.setattr(arrays, "BLOB_FROM_BYTES", 0)
+    monkeypatch.setattr(contents.tempfile, "TemporaryFile", lambda *args, **named: full_disk())
+    with pytest.raises(CanneryError, match=r"No space left on device.*TMPDIR"):
+        cannery.compile(model, folder, isa="generic")
+    assert invoke(["compile", str(model), "-o", str(folder), "--isa=generic"]) == 2
+    assert "No space left on device (make room, or set TMPDIR" in capsys.readouterr().err
+    assert not folder.exists() or not list(folder.iterdir())
 
 
 @pytest.mark.usefixtures("little")

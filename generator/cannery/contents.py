@@ -7,6 +7,7 @@ kernels, and in the file.
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from mmap import ACCESS_READ, MADV_DONTNEED, mmap
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cannery.errors import CanneryError
 
 #: The content of a file. Both kinds have a length, and slices that are bytes: `content[:]` is all.
 Content = bytes | mmap
@@ -34,7 +37,7 @@ class ContentWriter:
         self.size = 0
 
     def write(self, data: bytes | memoryview) -> None:
-        """Append bytes. Raises OSError with the folder of temporary files, as on a full disk."""
+        """Append bytes. Raises CanneryError if they cannot be stored, as on a full disk."""
         with _naming_folder():
             self._file.write(data)
         self.size += len(data)
@@ -61,7 +64,7 @@ def pieces(content: Content) -> Iterator[bytes]:
 def zeros(elements: int) -> NDArray[np.float32]:
     """float32[elements] to be filled; a long one is in a temporary file.
 
-    Raises OSError with the folder of temporary files, such as on a full disk.
+    Raises CanneryError if they cannot be stored, as on a full disk.
     """
     size = elements * np.dtype(np.float32).itemsize
     if size <= IN_MEMORY:
@@ -76,12 +79,15 @@ def zeros(elements: int) -> NDArray[np.float32]:
 
 @contextmanager
 def _naming_folder() -> Iterator[None]:
-    """Make errors name the folder of temporary files, which have no names."""
+    """Make errors name the folder of temporary files, which have no names themselves."""
     try:
         yield
     except OSError as error:
-        error.filename = f"{tempfile.gettempdir()} (TMPDIR names another folder)"
-        raise
+        place = tempfile.tempdir or os.environ.get("TMPDIR") or "temporary files"
+        raise CanneryError(
+            f"large weights cannot be stored in a temporary file: {error.strerror}",
+            where=str(place), cure="make room, or set TMPDIR to another folder",
+        ) from None  # fmt: skip
 
 
 def put_aside(array: NDArray[np.generic]) -> None:

@@ -34,6 +34,7 @@ _targets = rows(
     f"{_C}/target/targets.py", f"{_TARGETS}::test_targets_of_32_bit_x86_compute_with_sse"
 )
 _files = rows(f"{_C}/output_files.py", "tests/cli/test_files.py")
+_contents = rows(f"{_C}/contents.py", "tests/test_contents.py")
 _verify = rows(
     f"{_C}/api/verify.py",
     f"{_COMMANDS}::test_verify_fails_if_any_output_is_wrong",
@@ -69,6 +70,11 @@ _capture = rows("cmake/capture_compiler.py", "tests/cmake/test_building.py",
 _run = rows("cmake/run_cannery.py", "tests/cmake/test_run_cannery.py")
 
 CHANGES: tuple[Change, ...] = (
+    _contents(
+        "full disks are errors of Python",
+        "except OSError as error:\n        place",
+        "except KeyError as error:\n        place",
+    ),
     _sections(
         "large weights stay where they were",
         "text = re.sub(blob,",
