@@ -107,6 +107,15 @@ def _hybrid(kind: str, x: tuple[int, ...], w: Value, y: tuple[int, ...], **field
 
 
 _HYBRIDS: dict[str, Case] = {
+    "hybrid_transposed": Case(
+        "TRANSPOSE_CONV",
+        [
+            Value(np.array([2, 15, 13, 5], np.int32), "INT32", (), ()), weights(_FIVE, 0, True),
+            Value(IMAGE, "FLOAT32"), Value(np.linspace(-1, 1, 5).astype(np.float32), "FLOAT32"),
+        ],
+        Value((2, 15, 13, 5), "FLOAT32"), "TransposeConvOptions",
+        {"Padding": 1, "StrideH": 2, "StrideW": 2, "FusedActivationFunction": 1},
+    ),
     "hybrid_dense": _hybrid("FULLY_CONNECTED", (6, 40), weights((9, 40), 0, False), (6, 9)),
     "hybrid_dense_asymmetric": _hybrid(
         "FULLY_CONNECTED", (6, 40), weights((9, 40), 0, True), (6, 9),

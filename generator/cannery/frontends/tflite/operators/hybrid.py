@@ -16,15 +16,16 @@ from cannery.ops.fixed_point.dynamic import DynamicUnit, DynamicWhole
 
 
 def hybrid(
-    scope: Scope, op: Op, x: str, weight: Array, rows: int, axis: int, *, symmetric: bool
-) -> str:
-    """`hybrid_product`, plus a bias that is input 2, then an activation."""
+    scope: Scope, op: Op, x: str, weight: Array, rows: int, axis: int, *, symmetric: bool,
+    bias: int = 2,
+) -> str:  # fmt: skip
+    """`hybrid_product`, plus the input `bias`, if it is there, then an activation."""
     scope.ignore("QuantizedBiasType")
     if scope.output.is_quantised:
         raise UnsupportedError("its result is quantised, but its input is not")
     y = hybrid_product(scope, op, x, weight, rows, axis, symmetric=symmetric)
-    if scope.has(2):
-        y = scope.node(Add(), [y, scope.input(2)], "biased")
+    if scope.has(bias):
+        y = scope.node(Add(), [y, scope.input(bias)], "biased")
     return scope.fused(y)
 
 

@@ -29,6 +29,7 @@ from cannery.frontends.tflite.scope import Scope, quantised
 from cannery.ir.graph import Array
 from cannery.ir.tensor import DType
 from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.elementwise import Add, Max, Min
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Cast, Transpose
@@ -76,7 +77,9 @@ def transpose_conv(scope: Scope) -> str:
     weight = rearranged(scope, scope.input(1), (1, 2, 0, 3))
     op = ConvTransposeInteger(strides, pads, (1, 1), more)
     if quantity(scope, 2) is None:
-        raise UnsupportedError("floats times integer weights are not supported")
+        x, array = scope.input(2), scope.known(1, "its weights").transpose(1, 2, 0, 3)
+        floats, rows = ConvTranspose(strides, pads, (1, 1), more), scope.shape(x)[0]
+        return hybrid(scope, floats, x, array, rows, 0, symmetric=False, bias=3)
     return _product(scope, op, _Operands(scope.input(2), weight, 0, data=2, bias=3, channels=-2))
 
 
