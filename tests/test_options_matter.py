@@ -28,6 +28,7 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
     ("tiny", {}, {"max_lines": "20"}, "tiny.c", "/* Part of tiny_L00"),
     ("wide", {"isa": "sse2"}, {"max_size": "1.5"}, "wide.json", '"conv.direct'),
     ("wide", {"isa": "sse2"}, {"max_ram": "1K"}, "wide.c", "Workspace: 0 bytes"),
+    ("wide", {"isa": (), "target": "cortex-m7"}, {"max_flash": "22K"}, "wide.json", '"conv.direct'),
     ("tiny", {}, {"section": "code=.itcm"}, "tiny.c", 'section(".itcm")'),
     ("tiny", {}, {"split": "2"}, "tiny.json", '"tiny_steps2.c"'),
     ("tiny", {}, {"io_layout": "nchw"}, "tiny.h", "float32[1x4x8x8] (NCHW)"),

@@ -32,7 +32,8 @@ class Options:
     the model); `locked` makes an entry missing there an error. `max_error` bounds
     max|y - ref| / max|ref| per output, `max_lines` the lines of functions that can be cut,
     `max_size` the bytes of constants, in multiples of the model's, where no record chooses,
-    `max_ram` the bytes of workspace and state; `section` names where weights, code and the static
+    `max_ram` the bytes of workspace and state, `max_flash` those of code and constants of a
+    microcontroller, by estimate; `section` names where weights, code and the static
     workspace are placed;
     `split` is the number of C files that the steps are spread over. `dims` fixes dimensions that
     the model leaves open, `fixed` has inputs that are constants, `max_trips` limits loops,
@@ -72,6 +73,7 @@ class Options:
     max_lines: int = MAX_LINES
     max_size: float | None = None
     max_ram: int | None = None
+    max_flash: int | None = None
     section: Mapping[str, str] = field(default_factory=dict)
     split: int = 1
     io_layout: str = "model"
@@ -237,6 +239,9 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              parse.positive, "X", example="1.5"),
         Spec("max_ram", _ONE, "Bound of workspace and state, in bytes, K or M.",
              parse.size, "N", example="150K"),
+        Spec("max_flash", _ONE,
+             "Bound of code and constants on a microcontroller, estimated, in bytes, K or M.",
+             parse.size, "N", example="256K"),
         Spec("section", _MANY, "Section of the object files for weights, code or workspace.",
              parse.sections, "WHAT=NAME", example="weights=.ext_flash"),
         Spec("split", _ONE, "Spread the code over this many C files, built at once (default: 1).",

@@ -208,9 +208,15 @@ class Chosen:
 def choose(graph: Graph, target: Target, options: Options) -> Chosen:
     """The cut and one choice per step: from the record if there is one, else estimated.
 
-    Raises OptionError for layers in half precision on a processor that does not compute so.
+    Raises OptionError for layers in half precision on a processor that does not compute so, and for
+    `max_flash` on one that is no microcontroller.
     """
     check_half(graph, target)
+    if options.max_flash is not None and not target.isa.is_small:
+        raise OptionError(
+            f"how much code {target.name} takes is not known; it is of microcontrollers",
+            where="--max-flash", cure="take --max-size, which bounds the constants",
+        )  # fmt: skip
     segments = make_segments(graph, depth_first=options.max_ram is not None)
     record, known = recorded_choices(graph, segments, target, options)
     defaults = _defaults(graph, segments, target, options)
@@ -228,8 +234,8 @@ def _defaults(
 ) -> Defaults:
     return Defaults(
         graph, segments, target.isa, io_order(options), options.max_error,
-        max_size=options.max_size, max_ram=options.max_ram, views=options.input_view,
-        locked=options.locked,
+        max_size=options.max_size, max_ram=options.max_ram,
+        max_flash=options.max_flash, views=options.input_view, locked=options.locked,
     )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ class ModelOptions(TypedDict, total=False):
     split: int
     max_size: float
     max_ram: int | str
+    max_flash: int | str
     section: Texts | Mapping[str, str]
     batch: int
     dim: Texts | Mapping[str, int]

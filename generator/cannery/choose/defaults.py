@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 
+from cannery.choose.flash import FlashBound
 from cannery.choose.plan import (
     Option,
     Plan,
@@ -57,8 +59,9 @@ class Defaults:
 
     `ranked` are the options of each segment, cheapest first, as `estimated_options` finds them with
     `inexact`, if already known. `max_size` bounds the constants, in multiples of the graph's,
-    `max_ram` the bytes of workspace and state; `views` are the inputs that are regions of images.
-    `locked`: what was measured must keep the bound.
+    `max_ram` the bytes of workspace and state, `max_flash` those of code and constants; `views` are
+    the inputs that are regions of images. `locked`: what was measured must keep the bound.
+    `known_sizes` are those that `FlashBound` has found.
     """
 
     graph: Graph
@@ -69,8 +72,10 @@ class Defaults:
     ranked: Mapping[int, Sequence[Option]] | None = None
     max_size: float | None = None
     max_ram: int | None = None
+    max_flash: int | None = None
     views: Collection[str] = ()
     locked: bool = False
+    known_sizes: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)
 
     def plan(self, known: Mapping[int, Choice] | None = None) -> Plan:
         """The plan that the cost model prefers, with `known` choices for some segments.
@@ -81,15 +86,7 @@ class Defaults:
         for known choices that do not keep it if `locked`.
         """
         known = known or {}
-        if known and self.max_ram is not None:
-            tuned = replace(self, max_ram=None).plan(known)
-            if self._ram(self.max_ram).ram(tuned).bytes <= self.max_ram:
-                return tuned
-            what = f"what was tuned takes more than {self.max_ram} bytes of workspace and state"
-            if self.locked:
-                cure = "give more, tune with this bound, or leave out --locked"
-                raise RecordError(what, where="--max-ram", cure=cure)
-            warn(f"{what}; the cost model chooses instead")
+        if known and self._broken(known):
             known = {}
         best = self._inexact(known) if self._emulable else None
         if best:
@@ -101,6 +98,27 @@ class Defaults:
             if room > 0.0 and network_error(self.graph, chosen) <= room:
                 return best
         return self._cheapest(known, inexact=False)
+
+    def _broken(self, known: Mapping[int, Choice]) -> bool:
+        """Whether known choices break a bound, about which it warns; raises RecordError if
+        `locked`.
+        """
+        if self.max_ram is None and self.max_flash is None:
+            return False
+        tuned = replace(self, max_ram=None, max_flash=None).plan(known)
+        if self.max_ram is not None and self._ram(self.max_ram).ram(tuned).bytes > self.max_ram:
+            where, what = "--max-ram", f"{self.max_ram} bytes of workspace and state"
+        elif (
+            self.max_flash is not None and self._flash(self.max_flash).flash(tuned) > self.max_flash
+        ):
+            where, what = "--max-flash", f"{self.max_flash} bytes of code and constants"
+        else:
+            return False
+        what = f"what was tuned takes more than {what}"
+        if self.locked:
+            raise RecordError(what, where=where, cure="give more, or leave out --locked")
+        warn(f"{what}; the cost model chooses instead")
+        return True
 
     def _inexact(self, known: Mapping[int, Choice]) -> Plan | None:
         """The cheapest plan, maybe with inexact schedules; None if these leave no way to keep
@@ -148,11 +166,17 @@ class Defaults:
         return plans(self.graph, self.segments, options, reorder=reorder, io_order=order)[0]
 
     def _small(self, options: Sequence[Sequence[Option]]) -> Plan:
-        """The cheapest plan whose constants keep their bound."""
-        if self.max_size is None:
-            return self._find(options)
-        bound = SizeBound(self.graph, self.segments, self.isa, self.max_size)
-        return bound.cheapest(options, self._find)
+        """The cheapest plan whose constants, and code, keep their bounds."""
+        find = self._find
+        if self.max_size is not None:
+            bound = SizeBound(self.graph, self.segments, self.isa, self.max_size)
+            find = partial(bound.cheapest, find=find)
+        if self.max_flash is not None:
+            return self._flash(self.max_flash).cheapest(options, find)
+        return find(options)
+
+    def _flash(self, most: int) -> FlashBound:
+        return FlashBound(self.graph, self.segments, self.isa, most, self.known_sizes)
 
     def _ram(self, most: float) -> RamBound:
         return RamBound(self.graph, self.segments, self.isa, self.io_order, most, self.views)

@@ -11,7 +11,7 @@ import click
 from cannery.choose.ram import Curve
 from cannery.cli.arguments import generating_options, options_of
 from cannery.cli.help import Command
-from cannery.cli.output import json_option, note, print_json, print_table
+from cannery.cli.output import json_option, note, print_json, print_table, warn
 from cannery.execution.sizes import NetworkSize, network_size
 from cannery.pipeline import compile_model, ram_curve
 from cannery.target.toolchain import find_toolchain
@@ -32,17 +32,18 @@ from cannery.target.toolchain import find_toolchain
     help="Show memory against estimated time instead: what --max-ram can buy.",
 )  # fmt: skip
 @json_option
-def command(model: Path, as_json: bool, curve: bool, **raw: Any) -> None:
+def command(model: Path, as_json: bool, curve: bool, **raw: Any) -> int:
     """Show how much flash, RAM and stack MODEL's generated code takes, by step.
 
     The code is compiled for the target, not run. The stack is the most that a run needs, without
     its caller's. The row "all else" is what the library has beyond its steps. It can be negative,
-    because compilers may put several steps of a library into one function.
+    because compilers may put several steps of a library into one function. The exit code is 1 if
+    the flash is more than --max-flash, for which it was only estimated.
     """
     options = replace(options_of(model, raw), split=1)  # the code is the same, in one file
     if curve:
         _show_curve(ram_curve(options), as_json=as_json)
-        return
+        return 0
     toolchain = find_toolchain(options)
     compiled = compile_model(options)
     note(f"compiling {options.name} for {toolchain.target.name}")
@@ -53,10 +54,15 @@ def command(model: Path, as_json: bool, curve: bool, **raw: Any) -> None:
             "compiler": toolchain.compiler.version, "flash": size.flash, **asdict(size),
             "other": {"code": size.other_code, "constants": size.other_constants},
         })  # fmt: skip
-        return
-    _print(size)
-    isa, compiler = compiled.source.isa.name, toolchain.compiler.version
-    click.echo(f"\n{toolchain.target.name} ({isa}), {compiler}")
+    else:
+        _print(size)
+        isa, compiler = compiled.source.isa.name, toolchain.compiler.version
+        click.echo(f"\n{toolchain.target.name} ({isa}), {compiler}")
+    if options.max_flash is None or size.flash <= options.max_flash:
+        return 0
+    more = size.flash - options.max_flash
+    warn(f"the flash is {more:,} bytes more than --max-flash: give as much less")
+    return 1
 
 
 def _show_curve(found: Curve, *, as_json: bool) -> None:

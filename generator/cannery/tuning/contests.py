@@ -9,6 +9,7 @@ import numpy as np
 
 from cannery.choose.plan import Segment
 from cannery.choose.signature import step_kind
+from cannery.choose.views import is_view as is_view
 from cannery.contents import array_digest
 from cannery.deadline import check_time
 from cannery.ir.graph import Graph, GraphBuilder
@@ -19,14 +20,11 @@ from cannery.lowering.assign import interface_order, make_layout, reorder_choice
 from cannery.lowering.lower import cut
 from cannery.measure.harness import Candidate, make_candidate
 from cannery.measure.trial import Data, Trial, make_trial, step_data
-from cannery.ops.concat.view import ConcatView
 from cannery.ops.movement.op import Identity
-from cannery.ops.movement.part import MovementPart
-from cannery.ops.movement.reshape import MovementReshape
 from cannery.ops.shared import epilogue
 from cannery.schedule.packed import total_cycles
 from cannery.schedule.program import Choice, Step
-from cannery.schedule.schedule import MATH, Schedule, legal
+from cannery.schedule.schedule import MATH, legal
 from cannery.target.isa import Isa
 
 #: How many candidates of each schedule and layout are always in a contest.
@@ -38,9 +36,6 @@ MOST_CONSTANTS = 1_000_000_000
 
 #: Characters of code beyond which compilers take minutes, and caches overflow.
 LONGEST_CODE = 250_000
-
-#: Schedules without code: the memory plan does their work.
-VIEWS = (ConcatView, MovementPart, MovementReshape)
 
 
 @dataclass(frozen=True)
@@ -89,11 +84,6 @@ class Prospect:
     steps: tuple[int, ...]
     cycles: float
     make: Callable[[], Contest | None]
-
-
-def is_view(schedule: Schedule) -> bool:
-    """Whether a schedule computes nothing."""
-    return isinstance(schedule, VIEWS)
 
 
 def rank(graph: Graph, step: Step, isa: Isa, *, inexact: bool) -> list[Ranked]:
