@@ -17,6 +17,7 @@ from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.elementwise import Add, Mul, Sigmoid, Tanh
+from cannery.ops.indexing.gather import Gather
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad, Reshape, Slice, Transpose
@@ -24,6 +25,7 @@ from cannery.ops.normalization.op import LayerNormalization
 from cannery.ops.ordering.cumulative import CumSum
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.recurrent.op import Gru
+from cannery.ops.reduce.op import ReduceSum
 from frontends.causal_integers import IntegerMaker
 from frontends.causal_nets import STEPS, Maker, Tame, call_by_call, compare, compare_mixed
 
@@ -294,3 +296,25 @@ def test_what_is_not_the_next_cache() -> None:
     graph = b.build()
     with pytest.raises(OptionError, match="the model takes one step"):
         to_streaming(declare_states(graph, {"c": graph.outputs[1]}))
+
+
+@pytest.mark.parametrize("windows_first", [False, True])
+@pytest.mark.parametrize(("dilation", "stride"), [(1, 1), (3, 1), (1, 2)])
+def test_windows_side_by_side(windows_first: bool, dilation: int, stride: int) -> None:
+    """As `unfold` makes them, which then are added up with weights."""
+    p = Path()
+    p.pad(4 * dilation)
+    places = dilation * np.arange(5)[:, None] + stride * np.arange(STEPS // stride)
+    places = places.T if windows_first else places
+    p.value = p.b.node(Gather(1), [p.value, p.b.constant("places", places.astype(np.int64))])
+    weights = p.b.weight(1, 5, 1) if windows_first else p.b.weight(5, 1, 1)
+    p.add(Mul(), weights).add(ReduceSum((2 if windows_first else 1,)))
+    assert compare(p.graph(), 2, 0) > 0
+
+
+@pytest.mark.parametrize("places", [[[0, 1, 2], [1, 2, 4]], [[5, 4, 3], [4, 3, 2]]])
+def test_windows_that_are_no_slices(places: list[list[int]]) -> None:
+    p = Path()
+    p.value = p.b.node(Gather(1), [p.value, p.b.constant("places", np.array(places))])
+    with pytest.raises(UnsupportedError, match=r"'gather' .*it takes some of the steps"):
+        to_streaming(p.add(ReduceSum((1,))).graph(), time_axis={"x": 1})

@@ -16,6 +16,7 @@ _lead = rows(f"{_F}/streaming/lead.py", _PADS)
 _joined = rows(f"{_F}/streaming/joined.py", _PADS)
 _AFTER = "tests/emit/test_streaming.py::test_state_of_the_model_after_silence"
 _prewarm = rows(f"{_C}/api/net.py", _AFTER)
+_unfolded = rows(f"{_F}/streaming/unfolded.py", _PADS)
 _known = rows(f"{_F}/streaming/stepper.py", _PADS)
 _lengths = rows(f"{_F}/lengths.py", _STREAMS)
 _past = rows(f"{_F}/streaming/past.py", _STREAMS)
@@ -256,6 +257,16 @@ CHANGES: tuple[Change, ...] = (
         "what kernels may round otherwise is known",
         "_UNSURE = 1e-3",
         "_UNSURE = -1.0",
+    ),
+    _unfolded(
+        "any indices are windows",
+        "if not even or min(by, step) < 1 or indices[0, 0] < 0:",
+        "if min(by, step) < 1 or indices[0, 0] < 0:",
+    ),
+    _unfolded(
+        "windows lie side by side along the other axis",
+        "taps = 0 if indices.shape[0] <= indices.shape[1] else 1",
+        "taps = 1 if indices.shape[0] <= indices.shape[1] else 0",
     ),
     _joined(
         "any constants before the first step are padding",

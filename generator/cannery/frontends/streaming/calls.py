@@ -14,6 +14,7 @@ from cannery.frontends.streaming.past import Key, RateError
 from cannery.frontends.streaming.spelled import spell_out_attention
 from cannery.frontends.streaming.stepper import AUTO, Stepper
 from cannery.frontends.streaming.stream import Stream
+from cannery.frontends.streaming.unfolded import unfold_by_slices
 from cannery.frontends.time_axis import Time
 from cannery.ir.graph import Graph, State
 from cannery.ir.tensor import TensorType
@@ -39,7 +40,7 @@ def to_streaming(
     OptionError where `block`, `latency` or `time_axis` do not fit.
     """
     blocks = (block, *(size for size in blocks if size != block))
-    graph, caches = join_by_padding(spell_out_attention(graph))
+    graph, caches = join_by_padding(unfold_by_slices(spell_out_attention(graph)))
     wish = _Wish(graph, blocks, latency, caches, frozenset(time_axis))
     known = guesses(graph, axes_of(graph), known_times(graph, time_axis))
     _, found = first_that_works(
