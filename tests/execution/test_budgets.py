@@ -27,6 +27,7 @@ BUDGETS = {
     ("ball", "avx2"): 4179,
     ("ball", "aarch64-a53"): 6780,
     ("ball", "cortex-m7"): 30646,
+    ("ball", "cortex-m55"): 9367,
     ("ball", "riscv64"): 28634,
     ("pedestrian", "ssse3"): 420120,
     ("pedestrian", "aarch64-a53"): 260537,

@@ -232,6 +232,7 @@ class ConvDirectOc(Schedule):
             "fetch": Fetch.of(job, weights, cells, _passes(shape, p)),
             "ep": ep,
             "held": held_weights(job.isa),
+            "by_scalars": job.isa.has("mve"),
             "in_turns": pixels_in_turns(job.isa, p.broadcast),
             "in_order": channels_in_order(job.isa, p.broadcast, shape.sw * job.inputs[0].col),
             "paired": lambda v: pairing and paired(v, job.isa),

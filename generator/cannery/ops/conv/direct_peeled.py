@@ -145,6 +145,7 @@ class ConvDirectPeeled(Schedule):
             "ops/conv/direct_peeled.c.j2",
             s=shape,
             held=held_weights(job.isa),
+            by_scalars=job.isa.has("mve"),
             in_turns=pixels_in_turns(job.isa, p.broadcast),
             in_order=channels_in_order(job.isa, p.broadcast, shape.sw * job.inputs[0].col),
             p=p,

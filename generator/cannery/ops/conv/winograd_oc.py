@@ -292,6 +292,7 @@ class WinogradOc(Schedule):
             "ops/conv/winograd_oc.c.j2",
             s=replace(shape, sh=1, sw=1),  # tiles are neighbours, whatever their inputs are
             held=held_weights(job.isa),
+            by_scalars=job.isa.has("mve"),
             in_turns=pixels_in_turns(job.isa, p.broadcast),
             in_order=channels_in_order(job.isa, p.broadcast, depth),
             fresh=p.broadcast not in ("lane", DUAL) and (p.unroll == 0 or shape.ic <= p.unroll),
