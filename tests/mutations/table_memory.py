@@ -16,9 +16,36 @@ _order = rows(f"{_C}/lowering/order.py", "tests/lowering/test_order.py")
 _pulling = rows(f"{_C}/ops/chains/pulling.py", _DEPTH)
 _sliced = rows(f"{_C}/ops/chains/sliced.py", _DEEP)
 _rings = rows(f"{_C}/ops/chains/row_rings.py", _DEEP)
+_flash = rows(f"{_C}/choose/flash.py", "tests/choose/test_flash.py")
+_sharing = rows(f"{_C}/emit/sharing.py", "tests/emit/test_sharing.py")
 _code = rows(f"{_C}/ops/chains/depth_first.c.j2", _DEEP)
 
 CHANGES: tuple[Change, ...] = (
+    _flash(
+        "the code of each layer counts as if none shared it",
+        "return constants + _CALL + code / self._alike[kind]",
+        "return constants + _CALL + code",
+    ),
+    _flash(
+        "what a library has besides its steps is free",
+        "return self.flash(plan) <= self.most",
+        "return self.size(plan) <= self.most",
+    ),
+    _sharing(
+        "a layer computes with the weights of the first one",
+        "words.append(numbers.get(read) or symbol + read.removeprefix(first))",
+        "words.append(numbers.get(read) or read)",
+    ),
+    _sharing(
+        "numbers that differ stay those of the first layer",
+        "differing = (column for column in columns if len(set(column)) > 1)",
+        "differing = (column for column in columns if len(set(column)) > 99)",
+    ),
+    _sharing(
+        "sizes of arrays are shared, though they are pointers then",
+        r'rf"^#|\bsizeof\b|',
+        'rf"^#|',
+    ),
     _needs(
         "views count twice in what is proved",
         "            if may_be_view(step.anchor.op):",

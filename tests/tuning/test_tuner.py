@@ -146,11 +146,19 @@ def test_a_record_elsewhere(model: Path, tmp_path: Path) -> None:
     compile_model(options_for(model, locked=True, tuning=str(folder)))
 
 
+@pytest.mark.parametrize("bound", ["max_ram", "max_flash"])
+def test_bounds_of_memory_are_not_kept_by_tuning(model: Path, bound: str) -> None:
+    outcome = tune(options_for(model, "sse2", **{bound: "1M"}), Settings(budget=0.0))
+    (note,) = (note for note in outcome.notes if "tuning looks for speed alone" in note)
+    assert "--max-ram or --max-flash" in note
+
+
 def test_no_time_at_all(model: Path) -> None:
     outcome = tune(options_for(model, "sse2"), Settings(budget=0.0))
     assert outcome.measured == 0
     assert outcome.untried == ("scores",)
     assert "within 0 s nothing was tried for scores" in outcome.notes
+    assert not any("--max-ram" in note for note in outcome.notes)
     told = "nothing was measured, so no record is written; give --budget 30 or more"
     assert told in outcome.notes
     assert (outcome.idle, outcome.changed, outcome.path.exists()) == (True, False, False)

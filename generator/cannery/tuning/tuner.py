@@ -61,6 +61,12 @@ UNJUDGED = (
 UNTIMED = "comparing the times of whole networks"
 MORE = "comparing more than two whole networks"
 
+#: What tuning does not do.
+_BOUNDS = (
+    "tuning looks for speed alone: where its choices exceed --max-ram or --max-flash, compiling "
+    "warns, and the cost model chooses"
+)
+
 #: Multiply-accumulates that the references may take for the samples that judge a network.
 REFERENCE_MACS = 4_000_000_000
 
@@ -127,6 +133,8 @@ class Tuner:
         there = read_record(self.path)
         self.context = self.take_record(there)
         self.bench = Bench(self.toolchain, runners, self.context, self.pipeline(runners[0]))
+        if self.options.max_ram is not None or self.options.max_flash is not None:
+            self.notes.append(_BOUNDS)
         self.progress.stage("reading the model")
         self.graph = import_graph(self.options)
         self.segments = make_segments(self.graph)
