@@ -62,6 +62,7 @@ IN_C = (
     "bilinear_14_HalfPixelCenters_int8", "bilinear_5_AlignCorners_int16", "mean_int16",
     "add_int16_powers_first", "l2_normalization", "l2_normalization_long",
     "l2_normalization_of_one", "l2_normalization_uint8", "div", "div_int16", "reduce_prod_kept",
+    "log_softmax_wide",
 )  # fmt: skip
 
 

@@ -90,6 +90,18 @@ _FUNCTIONS: dict[str, Case] = {
         "L2_NORMALIZATION", [Value((50, 12), "UINT8")],
         Value((50, 12), "UINT8", (1 / 128,), (128,)), "L2NormOptions",
     ),
+    "log_softmax": Case(
+        "LOG_SOFTMAX", [Value((50, 12))], Value((50, 12), scales=(1 / 16,), zeros=(127,)),
+        "LogSoftmaxOptions",
+    ),
+    "log_softmax_wide": Case(
+        "LOG_SOFTMAX", [Value((9, 200), scales=(0.4,))],
+        Value((9, 200), scales=(1 / 16,), zeros=(127,)), "LogSoftmaxOptions",
+    ),
+    "log_softmax_uint8": Case(
+        "LOG_SOFTMAX", [Value((20, 3), "UINT8", (0.01,), (7,))],
+        Value((20, 3), "UINT8", (1 / 16,), (255,)), "LogSoftmaxOptions",
+    ),
     "quantize": Case(
         "QUANTIZE", [Value((9, 40), "FLOAT32")], Value((9, 40), scales=(0.05,), zeros=(-9,)),
         "QuantizeOptions",

@@ -14,8 +14,9 @@ from cannery.ops.elementwise import Mul
 from cannery.ops.fixed_point.arithmetic import Factor, make_factor, shorter
 from cannery.ops.fixed_point.average_pool import FixedAveragePool
 from cannery.ops.fixed_point.dynamic import DynamicUnit, DynamicWhole
-from cannery.ops.fixed_point.exponential import softmax_table
+from cannery.ops.fixed_point.exponential import softmax_factor, softmax_reach, softmax_table
 from cannery.ops.fixed_point.l2_norm import FixedL2Norm
+from cannery.ops.fixed_point.log_softmax import FixedLogSoftmax
 from cannery.ops.fixed_point.pointwise import (
     FixedProduct,
     FixedQuantize,
@@ -153,6 +154,20 @@ def l2_norm(dtype: DType, shape: tuple[int, ...], zero: int) -> Graph:
     net = Net(7)
     return net.graph(net.node(FixedL2Norm(zero), [net.input("x", shape, dtype)]))
 
+
+def log_softmax(dtype: DType, shape: tuple[int, ...], scale: float) -> Graph:
+    """Rows of bytes."""
+    net = Net(7)
+    factor = softmax_factor(scale)
+    back = make_factor(2 ** (31 - factor.shift) / factor.multiplier)
+    op = FixedLogSoftmax(factor, back, softmax_reach(factor))
+    table = net.constant("table", softmax_table(scale, 1.0))
+    return net.graph(net.node(op, [net.input("x", shape, dtype), table]))
+
+
+for _dtype, _shape, _scale in ((INT8, (5, 3, 33), 0.05), (UINT8, (90, 2), 0.9)):
+    _log = partial(log_softmax, _dtype, _shape, _scale)
+    add_case(f"fixed_log_softmax_{_dtype.value}", _log, tolerance=0.0)
 
 for _dtype, _shape, _zero in ((INT8, (5, 3, 33), -5), (UINT8, (90, 2), 128), (INT8, (256, 1), 0)):
     _norm = partial(l2_norm, _dtype, _shape, _zero)

@@ -20,6 +20,7 @@ from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.fixed_point.average_pool import FixedAveragePool
 from cannery.ops.fixed_point.l2_norm import FixedL2Norm
+from cannery.ops.fixed_point.log_softmax import FixedLogSoftmax
 from cannery.ops.fixed_point.short_softmax import ShortSoftmax
 from cannery.ops.fixed_point.softmax import FixedSoftmax
 from cannery.ops.fixed_point.tables import ShortSigmoid, ShortTable
@@ -253,6 +254,7 @@ _RULES: Mapping[Any, Callable[[Use], tuple[int, Op]]] = {
     ShortSigmoid: _off,
     FixedSoftmax: lambda u: _off(u, u.output.rank - 1),
     FixedL2Norm: lambda u: _off(u, u.output.rank - 1),
+    FixedLogSoftmax: lambda u: _off(u, u.output.rank - 1),
     ShortSoftmax: lambda u: _off(u, u.output.rank - 1),
     Softmax: lambda u: _off(u, u.op.axis),
     LogSoftmax: lambda u: _off(u, u.op.axis),

@@ -580,6 +580,47 @@ CANNERY_INLINE int32_t cannery_quotient(int32_t a, int32_t b, int32_t multiplier
     return right > 31 ? 0 : cannery_shifted(cannery_high(inverse, multiplier), right);
 }
 
+/* Bits before the first one that is set, of which there is one. */
+CANNERY_INLINE int32_t cannery_leading_zeros(int32_t x)
+{
+    int32_t found = 0;
+    for (uint32_t v = (uint32_t)x; !(v & 0x80000000u); v <<= 1) {
+        ++found;
+    }
+    return found;
+}
+
+/* x * 2^bits for a positive x, at most the largest number. */
+CANNERY_INLINE int32_t cannery_doubled(int32_t x, int32_t bits)
+{
+    return x > (INT32_MAX >> bits) ? INT32_MAX : (int32_t)((uint32_t)x << bits);
+}
+
+/* log x in units of 2^-26, for an x >= 1 in units of 2^(bits - 31): a power of two, and a rational
+ * function around 2^(-1/4). */
+CANNERY_INLINE int32_t cannery_logarithm(int32_t x, int32_t bits)
+{
+    const int32_t root = 1518500250, fourth_root = 1805811301;
+    const int32_t lead = cannery_leading_zeros(x);
+    const int32_t rooted = cannery_leading_zeros(cannery_high(x, root)) - 1;
+    const int32_t first = cannery_doubled(cannery_high(cannery_doubled(x, lead - 1), root), 1);
+    const int32_t second = cannery_doubled(x, rooted);
+    const int32_t power_first = (bits - lead) * (1 << 25) + (1 << 23);
+    const int32_t power_second = (bits - rooted) * (1 << 25) - (1 << 23);
+    const int32_t r = first < second ? first : second;
+    const int32_t q = 2 * (r - fourth_root);
+    const int32_t square = cannery_high(q, q);
+    const int32_t above = cannery_high(q, r) + cannery_high(cannery_high(q, square), 117049297);
+    const int32_t half = (int32_t)(((uint32_t)r + (uint32_t)fourth_root + 1u) >> 1);
+    const int32_t below = cannery_high(half, 1057819769 + q + cannery_high(square, 127690142)) +
+                          cannery_high(q, 638450708);
+    int32_t over, found = power_first > power_second ? power_first : power_second;
+    found = cannery_high(found, 1488522236);
+    found += cannery_high(cannery_shifted(above, 6),
+                          cannery_reciprocal((int32_t)((uint32_t)below | 0x80000000u), 0, &over));
+    return found < 0 ? 2 * found : cannery_doubled(found, 1);
+}
+
 /* x * 2^bits, within int32. */
 CANNERY_INLINE int32_t cannery_raised(int64_t x, int32_t bits)
 {

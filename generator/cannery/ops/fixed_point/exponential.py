@@ -6,12 +6,12 @@ reference kernels define a softmax of bytes (they are those of the library gemml
 
 from __future__ import annotations
 
-from math import floor
+from math import floor, ldexp
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.ops.fixed_point.arithmetic import high_product, make_factor, rescaled, shifted
+from cannery.ops.fixed_point.arithmetic import Factor, high_product, make_factor, rescaled, shifted
 
 #: Integer bits of an exponent, and the largest number that 32 bits hold.
 _BITS, ONE = 5, 2**31 - 1
@@ -49,11 +49,20 @@ def exponential(a: int) -> int:
     return result
 
 
+def softmax_factor(scale: float) -> Factor:
+    """What makes differences of this scale numbers with five integer bits."""
+    return make_factor(min(scale * 2.0 ** (31 - _BITS), 2.0**31 - 1))
+
+
+def softmax_reach(factor: Factor) -> int:
+    """The largest difference that such numbers hold."""
+    return floor(ldexp(2**_BITS - 1, 31 - _BITS - factor.shift))
+
+
 def softmax_table(scale: float, beta: float) -> NDArray[np.int32]:
     """The exponentials of 0, -1 ... -255 times scale and beta, those far below 0 as 0."""
-    factor = make_factor(min(scale * beta * 2.0 ** (31 - _BITS), 2.0**31 - 1))
-    least = floor((2**_BITS - 1) * 2.0 ** (31 - _BITS - factor.shift))
+    factor = softmax_factor(scale * beta)
     table = np.zeros(256, np.int32)
-    for down in range(min(least, 255) + 1):
+    for down in range(min(softmax_reach(factor), 255) + 1):
         table[down] = exponential(int(rescaled(-down, factor.multiplier, factor.shift)))
     return table

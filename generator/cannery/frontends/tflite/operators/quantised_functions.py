@@ -23,10 +23,11 @@ from cannery.frontends.tflite.scope import Scope, quantised
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Abs, Gelu
 from cannery.ops.fixed_point.arithmetic import away, by_factor, make_factor
-from cannery.ops.fixed_point.exponential import softmax_table
+from cannery.ops.fixed_point.exponential import softmax_factor, softmax_reach, softmax_table
 from cannery.ops.fixed_point.hard_swish import hard_swish
 from cannery.ops.fixed_point.inverse_root import inverse_roots
 from cannery.ops.fixed_point.l2_norm import FixedL2Norm
+from cannery.ops.fixed_point.log_softmax import FixedLogSoftmax
 from cannery.ops.fixed_point.pointwise import FixedQuantize
 from cannery.ops.fixed_point.short_softmax import (
     REACH,
@@ -57,6 +58,24 @@ def softmax(scope: Scope) -> str:
         raise UnsupportedError(f"the scale {y.scale:g} and zero point {y.zero} of its result")
     table = scope.constant("exponentials", softmax_table(known.scale, beta))
     return scope.node(FixedSoftmax(y.dtype), [scope.input(0), table])
+
+
+@quantised("LOG_SOFTMAX")
+def log_softmax(scope: Scope) -> str:
+    """In fixed point; the scale of the result is as the kernels assume it."""
+    known, y = quantity(scope, 0), output_range(scope, activation=False)
+    require_bytes(scope, 0)
+    assert known is not None
+    require_types(scope, known, y)
+    if (y.scale, y.zero) != (2.0**-4, y.maximum):
+        raise UnsupportedError(f"the scale {y.scale:g} and zero point {y.zero} of its result")
+    factor = softmax_factor(known.scale)
+    if not 1 <= factor.shift <= 30:
+        raise UnsupportedError(f"the scale {known.scale:g} of its input")
+    back = make_factor(2 ** (31 - factor.shift) / factor.multiplier)
+    op = FixedLogSoftmax(factor, back, softmax_reach(factor))
+    table = scope.constant("exponentials", softmax_table(known.scale, 1.0))
+    return scope.node(op, [scope.input(0), table])
 
 
 def _softmax_of_shorts(scope: Scope, known: Quantity, y: Quantity, beta: float) -> str:
