@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cannery.measure.elf import function_places, symbol_sections
 from cmake_project import Project, everywhere, need_tools
 from tiny_models import write_tiny_classifier
 
@@ -42,6 +43,27 @@ def test_first_boot_of_other_cores(firmware: Project, core: str) -> None:
 @pytest.mark.parametrize("core", ["riscv32imc", "riscv32imafc"])
 def test_first_boot_of_small_risc_v(firmware: Project, core: str) -> None:
     test_first_boot(firmware, core, core)
+
+
+def test_code_runs_from_a_copy_in_itcm(firmware: Project) -> None:
+    """It is stored in the flash, and the weights elsewhere; without the copy, nothing runs."""
+    need_tools("cortex-m7")
+    given = ["-DBALL_MODEL=../ball.h5", "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON", "-DROBOT_TCM=ON"]
+    firmware.configure(*given, toolchain="arm-none-eabi")
+    firmware.build()
+    assert '{"self_test": true}' in firmware.test()
+    robot = firmware.tree / "robot"
+    places, sections = function_places(robot), symbol_sections(robot)
+    assert places["ball_run_in"].address in range(0x400, 0x10000)
+    assert places["main"].address >= 0x100000
+    assert sections["ball_run_in"] == ".itcm"
+    weights = {name for name, section in sections.items() if section == ".ext_flash"}
+    assert weights and all("ball_L" in name for name in weights)
+    main = firmware.folder / "src" / "main.cpp"
+    main.write_text(main.read_text().replace("    load_tcm();\n", ""))
+    firmware.build()
+    tests = ("ctest", "--test-dir", firmware.tree, "--verbose", "--timeout", "20")
+    assert '{"self_test": true}' not in firmware.run(*tests, ok=False)
 
 
 def test_files_and_latency(firmware: Project) -> None:

@@ -5,6 +5,9 @@
 
 #include "ball_detector.hpp"
 #include "image.hpp"
+#ifdef ROBOT_TCM
+#include "tcm.hpp"
+#endif
 
 #include <stdio.h>
 #include <time.h>
@@ -40,6 +43,9 @@ double latency_us(const Patch &patch, double seconds)
 
 int main(int argc, char **argv)
 {
+#ifdef ROBOT_TCM
+    load_tcm();
+#endif
     const bool passed = BallDetector::self_test();
     printf("{\"self_test\": %s}\n", passed ? "true" : "false");
     Patch patch;
