@@ -36,9 +36,9 @@ BUDGETS = {
 #: Cycles of all steps by Cannery's model of these processors.
 CYCLES = {
     ("ball", "cortex-a53"): 7742,
-    ("ball", "cortex-a55"): 6983,
+    ("ball", "cortex-a55"): 6644,
     ("pedestrian", "cortex-a53"): 287414,
-    ("pedestrian", "cortex-a55"): 257555,
+    ("pedestrian", "cortex-a55"): 241923,
     ("walking_policy", "cortex-a53"): 135378,
 }
 IN_ORDER = {"cortex-a53": "aarch64-a53", "cortex-a55": "aarch64-a55"}

@@ -101,8 +101,8 @@ CHANGES: tuple[Change, ...] = (
     _dual("vectors are loaded while a multiply-add adds", "self.cycle in self.adds or not", "not"),
     _dual(
         "more vectors are loaded than there are registers for",
-        "self._live() < self.room))",
-        "True))",
+        "and self._live() < self.room",
+        "and True",
     ),
     Change(
         "inputs in order are those of the first four",
@@ -121,8 +121,8 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "halves are thought to cost a core in order as much as whole loads",
         "generator/cannery/schedule/cost.py",
-        "loads * (1.0 if dual else 1.0 / core.loads)",
-        "loads * (2.0 if dual else 1.0 / core.loads)",
+        "+ loads * way.cycles, loads",
+        "+ loads * 2.0, loads",
         ("tests/schedule/test_cost.py",),
     ),
     Change(

@@ -11,7 +11,7 @@ from cannery.ops.matmul.op import MatMul
 from cannery.schedule.cost import (
     busy_cycles,
     conflict_cycles,
-    load_waits,
+    load_way,
     reorder_cycles,
     tile_cycles,
     waiting_cycles,
@@ -23,6 +23,7 @@ from cannery.target.machine import Machine
 from cannery.target.targets import find_target
 
 AVX2 = ISAS["avx2"]
+A53 = ISAS["neon64"].meant_for("cortex-a53")
 KB = 1024
 
 
@@ -76,17 +77,16 @@ def test_a_core_in_order_does_nothing_beside_loads() -> None:
     assert busy_cycles(in_order, 0.0, 0.0, beside=40.0) == 40.0 / AVX2.core.issue
     alone, more = (tile_cycles(in_order, 6, 2, loads, 10) for loads in (8, 12))
     assert more - alone == pytest.approx(10 * 4 / core.loads)
-    assert load_waits(in_order) > load_waits(AVX2) == 0.0
+    assert load_way(in_order).waits == 0.0 < load_way(A53).waits
 
 
 def test_loads_by_halves_pay_only_in_order() -> None:
-    for isa, pays in ((ISAS["neon64"], False), (ISAS["neon64"].meant_for("cortex-a53"), True)):
+    for isa, pays in ((ISAS["neon64"], False), (A53, True)):
         whole, halves = (
-            tile_cycles(isa, 8, 2, 4, 64, early=7, dual=dual) for dual in (False, True)
+            tile_cycles(isa, 8, 2, 4, 64, early=7, broadcast=way) for way in ("", "dual")
         )
         assert (halves < whole) is pays
-    in_order = ISAS["neon64"].meant_for("cortex-a53")
-    few, more = (tile_cycles(in_order, 8, 2, loads, 1, dual=True) for loads in (4, 5))
+    few, more = (tile_cycles(A53, 8, 2, loads, 1, broadcast="dual") for loads in (4, 5))
     assert more - few == 1.0
 
 

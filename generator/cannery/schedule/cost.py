@@ -9,18 +9,13 @@ from __future__ import annotations
 from math import gcd
 
 from cannery.target.isa import Isa
+from cannery.target.machine import Loading
 
 #: If a whole tile is only a few instructions, the next one fills the gaps in a chain of sums.
 GAP_FROM_MACS = 256
 
 #: Cycles of a call that changes the order of a value.
 REORDER_CALL = 30.0
-
-#: Cycles for which each update of a tile waits on a processor that issues in order, because no
-#: vector is loaded while a multiply-add adds, and for the first operands: as the model of a
-#: Cortex-A53 says of tiles of 8x2, 4x4, 5x4, 6x3 and 12x1 that gcc 12 compiled, with vectors loaded
-#: at once (3 to 5) or by halves (2.5 to 5).
-LOAD_WAITS, DUAL_WAITS = 4.0, 3.0
 
 #: Bytes of a cache line.
 LINE_BYTES = 64
@@ -66,9 +61,10 @@ def busy_cycles(
     )
 
 
-def load_waits(isa: Isa) -> float:
-    """Cycles for which an update of a tile waits for its loads, beside those that they take."""
-    return 0.0 if isa.core.window else LOAD_WAITS
+def load_way(isa: Isa) -> Loading:
+    """How a processor that issues in order loads whole vectors; others wait for nothing."""
+    each = 1.0 / isa.rates().loads
+    return isa.core.loading.get("whole", Loading(each, each, 0.0))
 
 
 def mac_instructions(isa: Isa) -> float:
@@ -91,8 +87,8 @@ def broadcast_work(isa: Isa, broadcast: str) -> tuple[float, float]:
 
     set1: from memory, which costs SSE an extra shuffle and Arm processors a vector pipeline (ld1r),
     and those that issue in order half a load of a vector; pairs: likewise, without these costs;
-    rotate, lane, dual: four inputs by one load; slide: a vector at any address, and three shuffles
-    for all inputs.
+    rotate, lane, dual, beside: four inputs by one load; slide: a vector at any address, and three
+    shuffles for all inputs.
     """
     if broadcast == "slide":
         return isa.rates(4).unaligned, SLID_SHUFFLES
@@ -111,7 +107,7 @@ def early_inputs(isa: Isa, broadcast: str, rows: int) -> int:
     """
     if rows > 1 and broadcast == "rotate" and isa.registers <= EARLY_ROTATED:
         return rows
-    return rows - 1 if broadcast in ("lane", "dual") else 0
+    return rows - 1 if broadcast in ("lane", "dual", "beside") else 0
 
 
 def waiting_cycles(isa: Isa, macs: float, free: float) -> float:
@@ -136,15 +132,15 @@ def tile_cycles(
     early: int = 0,
     lanes: int = 0,
     *,
-    dual: bool = False,
+    broadcast: str = "",
 ) -> float:
     """Cycles of `k` rank-1 updates of a register tile of `rows` x `vectors` accumulators.
 
     `loads` counts memory reads per update, `work` its instructions besides multiply and add, `held`
     values kept besides accumulators, vectors and one input; `early`: see `early_inputs`; `lanes` of
     the vectors (0: the widest). Values beyond the registers are spilled: each costs a load and a
-    store per update. The next update waits for spilled sums. `dual`: vectors are loaded by halves,
-    between multiply-adds, see `cannery.ops.shared.dual`.
+    store per update. The next update waits for spilled sums. `broadcast`: dual and beside load
+    vectors by halves, between multiply-adds, see `cannery.ops.shared.dual`.
     """
     macs = rows * vectors
     if not k:
@@ -157,10 +153,10 @@ def tile_cycles(
     latency = core.latency + machine.spill_latency * late
     chain = latency * (machine.chain_gap if macs * k >= GAP_FROM_MACS else 1.0)
     if not machine.window:
-        waits = DUAL_WAITS if dual else load_waits(isa)
-        each = loads * (1.0 if dual else 1.0 / core.loads) + 2 * spills / core.loads
-        return k * max(arithmetic / core.arithmetic + each + waits, chain)
-    if dual:  # two more instructions for each load, one of them of vectors
+        way = machine.loading.get(broadcast, load_way(isa))
+        busy = max(arithmetic / core.arithmetic + loads * way.cycles, loads * way.least)
+        return k * max(busy + 2 * spills / core.loads + way.waits, chain)
+    if broadcast in ("dual", "beside"):  # two more instructions for each load
         arithmetic, loads = arithmetic + loads, 2.0 * loads
     instructions = arithmetic + loads + 2 * spills
     return k * slowest(
@@ -200,7 +196,9 @@ def reorder_cycles(isa: Isa, elements: float) -> float:
     It is written along one axis and read along another, so nothing hides traffic beyond the first
     level.
     """
-    squares = elements / 16.0 * busy_cycles(isa, 8.0, 4.0, 4.0, beside=12.0, lanes=4)
+    # In order, the first and the second half of the shuffles wait for what is before them.
+    waits = 2.0 * load_way(isa).waits
+    squares = elements / 16.0 * (busy_cycles(isa, 8.0, 4.0, 4.0, beside=12.0, lanes=4) + waits)
     return REORDER_CALL + squares + stored_cycles(isa, 4.0 * elements)
 
 

@@ -72,6 +72,18 @@ class Code(_Table, frozen=True):
     decoded: float
 
 
+class Loading(_Table, frozen=True):
+    """How vectors that a register tile needs are loaded, by a processor that issues in order.
+
+    Each takes `cycles` in addition to multiply-adds, and `least` cycles where there are few of
+    these; an update of the tile waits for `waits`.
+    """
+
+    cycles: float
+    least: float
+    waits: float
+
+
 class Machine(_Table, frozen=True):
     """A processor; the figures of its file's `[core]` are here.
 
@@ -82,7 +94,8 @@ class Machine(_Table, frozen=True):
     `product_held`: cycles for which a product occupies its register until it was added, where
     registers are not renamed; 0: they are.
     `friction`: simultaneous work takes longer than its slowest kind alone, by this fraction of the
-    second slowest.
+    second slowest. `loading` is by the order of a tile's instructions: "whole", or one of
+    `cannery.ops.shared.dual`.
     """
 
     name: str
@@ -97,6 +110,7 @@ class Machine(_Table, frozen=True):
     product_held: float = 0.0
     registers: float = 0.0
     friction: float = 0.0
+    loading: dict[str, Loading] = {}
 
     def rates(self, lanes: int) -> Rates:
         """Those of the narrowest vectors in the table with at least this many lanes, or of the
@@ -118,6 +132,7 @@ class _File(_Table, frozen=True):
     vectors: dict[str, dict[str, Any]]
     caches: dict[str, Any]
     code: dict[str, Any]
+    loading: dict[str, dict[str, Any]] = {}
 
 
 def parse_machine(text: str, name: str, where: str) -> Machine:
@@ -131,7 +146,10 @@ def parse_machine(text: str, name: str, where: str) -> Machine:
             _lanes(width): _values(f"vectors.{width}", row, file.sources)
             for width, row in file.vectors.items()
         }
-        given = {"name": name, "title": file.title, "vectors": vectors, **core}
+        loading = {
+            way: _values(f"loading.{way}", row, file.sources) for way, row in file.loading.items()
+        }
+        given = {"name": name, "title": file.title, "vectors": vectors, "loading": loading, **core}
         return msgspec.convert({**given, "caches": caches, "code": code}, Machine)
     except (msgspec.DecodeError, ValueError) as error:
         raise _bad(str(error), where) from None

@@ -226,7 +226,7 @@ _ARM_CPUS = (
     _cpu("aarch64-a53", "Arm Cortex-A53", "neon64", 64, "-mcpu=cortex-a53",
          "qemu-aarch64 -cpu cortex-a53", "cortex-a53", 1200, arm(0xD03), machine="cortex-a53"),
     _cpu("aarch64-a55", "Arm Cortex-A55", "neon64half", 64, "-mcpu=cortex-a55",
-         _A76, "cortex-a55", 1800, arm(0xD05)),
+         _A76, "cortex-a55", 1800, arm(0xD05), machine="cortex-a55"),
     _cpu("aarch64-a57", "Arm Cortex-A57", "neon64", 64, "-mcpu=cortex-a57",
          "qemu-aarch64 -cpu cortex-a57", "cortex-a57", 1430, arm(0xD07)),
     _cpu("aarch64-a72", "Arm Cortex-A72", "neon64", 64, "-mcpu=cortex-a72",

@@ -197,7 +197,7 @@ class ConvDirectOc(Schedule):
                 tile = tile_cycles(
                     isa, pixels, n - 0.5 * halves, reads, k, inputs * work, held,
                     early_inputs(isa, p.broadcast, pixels), 2 * p.lanes if halves else p.lanes,
-                    dual=p.broadcast == dual.DUAL,
+                    broadcast=p.broadcast,
                 )  # fmt: skip
                 each = tile + 6.0 + 2.0 * halves * pixels
                 cycles += tiles * block.count * each
@@ -416,21 +416,19 @@ def pixels_in_turns(isa: Isa, broadcast: str) -> Callable[[VectorBlock, Sequence
 def channels_in_order(
     isa: Isa, broadcast: str, pixel: int
 ) -> Callable[[VectorBlock, Sequence[int], str, int, str, int], list[str]]:
-    """Statements of four channels at `xk` + `first` and weights at `wk` + `at` in the order of
+    """Statements of four channels at `xk` + `first` and weights at `wk` + `at` in the orders of
     `dual.py`, for pixels at a distance of `pixel`; empty if they are not in that order.
     """
 
     def in_order(
         block: VectorBlock, pixels: Sequence[int], xk: str, first: int, wk: str, at: int
     ) -> list[str]:
-        if broadcast != dual.DUAL:
-            return []
         inputs = [f"{xk}{offset(first + px * pixel)}" for px in pixels]
         weights = [
             [f"{wk}{offset(at + r * block.width + v.packed)}" for v in block.vecs] for r in range(4)
         ]
         return dual.statements(
-            len(pixels), len(block.vecs), isa.registers, dual.addresses(inputs, weights),
+            broadcast, len(pixels), len(block.vecs), isa.registers, dual.addresses(inputs, weights),
             lambda p: f"a{pixels[p.row]}_{p.vector}",
         )  # fmt: skip
 

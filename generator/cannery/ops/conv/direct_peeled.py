@@ -35,7 +35,6 @@ from cannery.ops.conv.direct_oc import (
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
-from cannery.ops.shared.dual import DUAL
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.lanes import split_lanes
 from cannery.ops.shared.tiles import tile_registers
@@ -126,7 +125,7 @@ class ConvDirectPeeled(Schedule):
                     early = early_inputs(isa, p.broadcast, count)
                     tile += tile_cycles(
                         isa, count, n, count * loads + n, shape.ic, count * work, early=early,
-                        lanes=p.lanes, dual=p.broadcast == DUAL,
+                        lanes=p.lanes, broadcast=p.broadcast,
                     )  # fmt: skip
                     tile += 0.5 * shape.ic if p.unroll == "ic" else 0.0
                 cycles += part.count * block.count * (rows * (tile + 2.0) + shape.oh * 8.0)

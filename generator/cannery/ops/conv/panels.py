@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cannery.schedule.cost import (
     broadcast_work,
     busy_cycles,
-    load_waits,
+    load_way,
     mac_instructions,
     waiting_cycles,
 )
@@ -127,7 +127,7 @@ def update_cycles(
     spilled = max(macs + held + 1 - isa.registers, 0)
     busy_for = busy_cycles(isa, arithmetic, loads, lanes=panels.lanes, macs=busy)
     waiting = waiting_cycles(isa, macs, isa.registers - macs - held)
-    return max(busy_for, waiting) + spilled + load_waits(isa)
+    return max(busy_for, waiting) + spilled + load_way(isa).waits
 
 
 def periodic_mask(keep: Sequence[bool], length: int) -> NDArray[np.int32]:

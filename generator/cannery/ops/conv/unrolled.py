@@ -34,7 +34,7 @@ from cannery.ops.shared.tiles import widths
 from cannery.schedule.cost import (
     broadcast_work,
     busy_cycles,
-    load_waits,
+    load_way,
     mac_bytes,
     mac_instructions,
     slowest,
@@ -393,7 +393,7 @@ def _block_cycles(shape: ConvShape, p: Tunables, used: NDArray[np.bool_], isa: I
     loads += terms
     if not isa.core.window:
         # Constants are loaded one by one, between products.
-        return busy_cycles(isa, work, loads + terms * load_waits(isa) * core.loads)
+        return busy_cycles(isa, work, loads + terms * load_way(isa).waits * core.loads)
     slower = 1.0 if isa.has("fma") else FITTED
     if isa.registers <= FEW_REGISTERS and p.order == planar.ORDER and mr > 1:
         slower *= SPILLED

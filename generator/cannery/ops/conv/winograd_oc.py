@@ -48,7 +48,7 @@ from cannery.ops.conv.winograd_tiling import Tiling, why_not_dilated
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span
-from cannery.ops.shared.dual import DUAL
+from cannery.ops.shared.dual import ORDERS
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.gemm import VectorBlock
@@ -245,9 +245,11 @@ class WinogradOc(Schedule):
             n = len(block.vecs)
             update = tile_cycles(
                 isa, mr, n, mr * loads + n, shape.ic, mr * work, early=early, lanes=p.lanes,
-                dual=way == DUAL,
+                broadcast=way,
             )  # fmt: skip
-            cycles += tiles * block.count * tile.positions * (update + 1.5 * mr * n + 4.0)
+            # Cores in order wait for the first operands and the last sums.
+            around = 1.5 * mr * n + 4.0 if isa.core.window else 2.0 * mr * n + 10.0
+            cycles += tiles * block.count * tile.positions * (update + around)
         return cycles
 
     def _between(self, shape: ConvShape, p: Tunables, isa: Isa) -> float:
@@ -295,7 +297,7 @@ class WinogradOc(Schedule):
             by_scalars=job.isa.has("mve"),
             in_turns=pixels_in_turns(job.isa, p.broadcast),
             in_order=channels_in_order(job.isa, p.broadcast, depth),
-            fresh=p.broadcast not in ("lane", DUAL) and (p.unroll == 0 or shape.ic <= p.unroll),
+            fresh=p.broadcast not in ("lane", *ORDERS) and (p.unroll == 0 or shape.ic <= p.unroll),
             p=p,
             tile=tile,
             image=job.inputs[0],

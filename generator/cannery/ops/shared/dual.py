@@ -1,11 +1,14 @@
-"""Products by lane in an order for processors that issue up to two instructions at once, in order.
+"""Products by lane in orders for processors that issue up to two instructions at once, in order.
 
-A Cortex-A53 takes two cycles to load a vector of 16 bytes, beside which nothing issues, and loads
-none while a multiply-add adds, in the fifth cycle after its issue. So a vector is loaded by halves,
-as XNNPACK's loops for this processor do: the first half into the vector register; the second one
-into a general register, which takes no time beside a multiply-add; an instruction that shares its
-cycle with the first half of the next vector joins them. After three multiply-adds, one cycle in
-four is free for such a pair. See `cannery.analysis.inorder` for sources; a Cortex-A55 gains, too.
+`dual`: a Cortex-A53 takes two cycles to load a vector of 16 bytes, beside which nothing issues, and
+loads none while a multiply-add adds, in the fifth cycle after its issue. So a vector is loaded by
+halves, as XNNPACK's loops for this processor do: the first half into the vector register; the
+second one into a general register, which takes no time beside a multiply-add; an instruction that
+shares its cycle with the first half of the next vector joins them. After three multiply-adds, one
+cycle in four is free for such a pair. See `cannery.analysis.inorder` for sources.
+
+`beside`: a Cortex-A55 does each of this beside a multiply-add, and loads a whole vector in two
+cycles as well.
 
 `order` makes the order cycle by cycle, and compilers keep it (`f32x4_load_ordered` and the others).
 It is for four inputs of each row: `in<row>` has them, `w<k>_<vector>` the weights of input k.
@@ -22,8 +25,9 @@ from itertools import chain
 
 from cannery.target.isa import Isa
 
-#: How a broadcast is called that uses this order.
-DUAL = "dual"
+#: How broadcasts are called that use these orders.
+DUAL, BESIDE = "dual", "beside"
+ORDERS = (DUAL, BESIDE)
 
 #: After how many cycles a multiply-add adds, half a vector or all of it is loaded, or is joined.
 _ADDS, _HALF, _WHOLE, _JOINED = 4, 3, 4, 2
@@ -77,6 +81,7 @@ class _Order:
     products: list[Product]
     loads: list[str]
     room: int
+    beside: bool
     cycle: int = 0
     uses: Counter[str] = field(default_factory=Counter)
     ready: dict[str, int] = field(default_factory=dict)
@@ -89,14 +94,30 @@ class _Order:
         """Fill one cycle after the other; False if the registers do not suffice."""
         while self.products:
             product = next(filter(self._can_begin, self.products), None)
-            if self._loads_now(product):
-                self._load(product)
-            elif product:
-                self._multiply(product)
-            elif not self._join() and not self.lows and self.cycle > self._latest():
+            go_on = self._pair(product) if self.beside else self._alternate(product)
+            if not go_on and self.cycle > self._latest():
                 return False
             self.cycle += 1
         return True
+
+    def _alternate(self, product: Product | None) -> bool:
+        """A cycle for loads or for a product; whether anything was done."""
+        if self._loads_now(product):
+            return self._load(whole=product is None)
+        if product:
+            self._multiply(product)
+            self._high()
+        return product is not None or self._join() or self._high()
+
+    def _pair(self, product: Product | None) -> bool:
+        """A product with anything beside it, or a load with a join; whether anything was done."""
+        if product:
+            self._multiply(product)
+            return self._join() or self._high() or self._low() or True
+        if not self.lows and not self.halves and self._room():
+            return self._whole()
+        loaded = self._high() or self._low()
+        return self._join() or loaded
 
     def _latest(self) -> int:
         """The last cycle in which anything arrives."""
@@ -110,51 +131,61 @@ class _Order:
         held = sum(self.uses[name] > 0 for name in self.ready)
         return held + len(self.lows) + len(self.halves)
 
+    def _room(self) -> bool:
+        """Whether another vector can be loaded."""
+        return bool(self.loads) and self._live() < self.room
+
     def _loads_now(self, product: Product | None) -> bool:
         """Whether this cycle is for loads."""
         waiting = self.halves and self.halves[0][1] <= self.cycle
-        if self.cycle in self.adds or not (waiting or (self.loads and self._live() < self.room)):
+        if self.cycle in self.adds or not (waiting or self._room()):
             return False
         if product is None or self.cycle % _TURN == 0:
             return True
         few = sum(map(self._can_begin, self.products)) < _FEW
         return few and self.cycle % _TURN == 1
 
-    def _load(self, product: Product | None) -> None:
-        """The first half of a vector beside the second one of another; all of one if there is
-        nothing else to do.
+    def _load(self, *, whole: bool) -> bool:
+        """The first half of a vector beside the join of another; all of one, if `whole`, where
+        there is nothing to join.
         """
-        room = self.loads and self._live() < self.room
-        idle = product is None and not self.halves and self.cycle + 1 not in self.adds
-        if room and idle:
-            name = self.loads.pop(0)
-            self.actions.append(Action(Kind.WHOLE, name))
-            self.ready[name] = self.cycle + _WHOLE
-            self.cycle += 1
-            return
-        if room:
-            name = self.loads.pop(0)
-            self.actions.append(Action(Kind.LOW, name))
-            self.lows.append(name)
-        self._join()
+        if whole and self._room() and not self.halves and self.cycle + 1 not in self.adds:
+            return self._whole()
+        loaded = self._low()
+        return self._join() or loaded or self._high()
 
-    def _join(self) -> bool:
-        """The second half of the next vector that has one."""
-        if not self.halves or self.halves[0][1] > self.cycle:
-            return self._second()
-        name, _ = self.halves.pop(0)
-        self.actions.append(Action(Kind.JOIN, name))
-        self.ready[name] = self.cycle + _JOINED
+    def _whole(self) -> bool:
+        name = self.loads.pop(0)
+        self.actions.append(Action(Kind.WHOLE, name))
+        self.ready[name] = self.cycle + _WHOLE
+        self.cycle += 1
         return True
 
-    def _second(self) -> bool:
+    def _low(self) -> bool:
+        """Load the first half of the next vector, if there is room."""
+        if not self._room():
+            return False
+        self.lows.append(self.loads.pop(0))
+        self.actions.append(Action(Kind.LOW, self.lows[-1]))
+        return True
+
+    def _high(self) -> bool:
         """Load the second half of a vector."""
-        if not self.lows or (self.actions and self.actions[-1].kind is Kind.LOW):
+        if not self.lows:
             return False
         name = self.lows.pop(0)
         self.actions.append(Action(Kind.HIGH, name))
         # Inserting takes its operand two cycles after it issued.
         self.halves.append((name, self.cycle + _HALF - _JOINED))
+        return True
+
+    def _join(self) -> bool:
+        """Join the halves of the next vector of which both are there."""
+        if not self.halves or self.halves[0][1] > self.cycle:
+            return False
+        name, _ = self.halves.pop(0)
+        self.actions.append(Action(Kind.JOIN, name))
+        self.ready[name] = self.cycle + _JOINED
         return True
 
     def _multiply(self, product: Product) -> None:
@@ -163,38 +194,37 @@ class _Order:
         self.adds.add(self.cycle + _ADDS)
         for name in (product.input, product.weights):
             self.uses[name] -= 1
-        self._second()
 
 
 @cache
-def order(rows: int, vectors: int, registers: int) -> tuple[Action, ...]:
+def order(rows: int, vectors: int, registers: int, way: str = DUAL) -> tuple[Action, ...]:
     """The instructions of a tile of `rows` x `vectors` sums for four inputs; none if they do not
     fit so many registers.
     """
     products = [Product(k, m, n) for k in range(4) for m in range(rows) for n in range(vectors)]
     weights = [[f"w{k}_{n}" for n in range(vectors)] for k in range(4)]
     loads = ["in0", *weights[0], *(f"in{m}" for m in range(1, rows)), *chain(*weights[1:])]
-    state = _Order(products, loads, registers - rows * vectors)
+    state = _Order(products, loads, registers - rows * vectors, way == BESIDE)
     state.uses.update(name for p in products for name in (p.input, p.weights))
     return tuple(state.actions) if state.run() else ()
 
 
 def ways(isa: Isa, tile: tuple[int, int] | None) -> list[str]:
-    """The name of this order if a tile (rows, vectors) can be computed in it; nothing else."""
+    """The orders in which a tile (rows, vectors) can be computed; None: in none."""
     if tile is None or not isa.has("ordered"):
         return []
-    return [DUAL] if order(*tile, isa.registers) else []
+    return [way for way in ORDERS if order(*tile, isa.registers, way)]
 
 
 def statements(
-    rows: int, vectors: int, registers: int, at: Callable[[str], str],
+    way: str, rows: int, vectors: int, registers: int, at: Callable[[str], str],
     sums: Callable[[Product], str],
 ) -> list[str]:  # fmt: skip
-    """The order as C; empty if it does not fit. `at` gives the address of a vector, `sums` what a
-    product is added to.
+    """An order as C; empty if it does not fit, or `way` is no order. `at` gives the address of a
+    vector, `sums` what a product is added to.
     """
     lines = []
-    for action in order(rows, vectors, registers):
+    for action in order(rows, vectors, registers, way) if way in ORDERS else ():
         name, product = action.name, action.product
         word = f"f32x4_{action.kind.value}"
         match action.kind:

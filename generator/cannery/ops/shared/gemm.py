@@ -112,9 +112,9 @@ class Gemm:
     accumulators take turns over k and are added at the end, to hide latency. `broadcast`: set1
     (from memory), rotate (four k loaded once, into each four lanes, and rotated there, B stored in
     rotated order: Thielke & Hasselbring, "A JIT Compiler for Neural Network Inference", 2019, eq.
-    3), slide (four from each k on, see `conv.direct_oc`), lane (NEON) or dual (lane, in the order
-    of `dual.py`, which needs to know the `registers`). `ahead`: how many bytes after each load of
-    packed B are prefetched (0: none), with `near` to the first-level cache.
+    3), slide (four from each k on, see `conv.direct_oc`), lane (NEON), dual or beside (lane, in an
+    order of `dual.py`, which has to know the `registers`). `ahead`: how many bytes after each load
+    of packed B are prefetched (0: none), with `near` to the first-level cache.
     `streams`: see `pack_blocks`. `aside`: after how many passes sums are put aside, see `sums` (0:
     never). `once` keeps compilers from loading a vector of B again for each row, see `reloads`; so
     do `turns`, where a tile has two rows of inputs that rotate or slide, and `held` registers, if a
@@ -142,7 +142,7 @@ class Gemm:
 
     def ordered(self, block: VectorBlock, rows: int, k: int) -> list[str]:
         """Statements of four steps from k on in the order of `dual.py`; empty if not so."""
-        if self.broadcast != dual.DUAL or self.b_k:
+        if self.broadcast not in dual.ORDERS or self.b_k:
             return []
         inputs = [f"ap{offset(m * self.a_row + k)}" for m in range(rows)]
         weights = [
@@ -155,7 +155,7 @@ class Gemm:
             return f"a{p.row}_{p.vector}{f's{turn}' if turn else ''}"
 
         at = dual.addresses(inputs, weights)
-        return dual.statements(rows, len(block.vecs), self.registers, at, sums)
+        return dual.statements(self.broadcast, rows, len(block.vecs), self.registers, at, sums)
 
     def loaded_once(self, block: VectorBlock, rows: int) -> bool:
         """Whether the vectors of B are kept from being loaded again for each row."""
@@ -332,7 +332,7 @@ def product_cycles(
             early = early_inputs(isa, g.broadcast, mr)
             update = tile_cycles(
                 isa, mr, n * s, (mr * loads + n) * s, g.k / s, mr * work * s, early=early,
-                lanes=max(v.lanes for v in block.vecs), dual=g.broadcast == dual.DUAL,
+                lanes=max(v.lanes for v in block.vecs), broadcast=g.broadcast,
             )  # fmt: skip
             others = 1 if mr == 1 or g.broadcast == "slide" else n
             update += _unseen_spills(isa, mr * n * s + others) * g.k / s
