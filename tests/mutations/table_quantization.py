@@ -46,7 +46,31 @@ _recurrent = rows(f"{_Q}/recurrent.py", *_LOSS, f"{_T}/test_recurrent.py::test_w
 _rewrite = rows(f"{_Q}/rewrite.py", *_LOSS, *_INTERFACE)
 _fixed = rows("generator/cannery/ops/quantized/fixed_scale.py", f"{_T}/test_fixed_scale.py")
 
+_half = rows(f"{_Q}/half_layers.py", f"{_T}/test_half_layers.py")
+_words = rows("runtime/include/cannery/vec_half.h", "tests/runtime/test_half_words.py")
+
 CHANGES: tuple[Change, ...] = (
+    _half(
+        "layers that only move or bound numbers are converted for nothing",
+        "found = {step.name for step in steps if step.macs(graph)}",
+        "found = {step.name for step in steps}",
+    ),
+    _half(
+        "weights of layers in half precision are not rounded",
+        "rounded(array) if rounds else array",
+        "array",
+    ),
+    _half(
+        "all layers are in half precision, whatever they lose",
+        "if not MARGIN * error <= max_error:",
+        "if not np.isfinite(error):",
+    ),
+    _words(
+        "sums in half precision are negated",
+        "return vfms##q##_f16(c, a, b);",
+        "return vfma##q##_f16(c, a, b);",
+    ),
+    _words("signs of zeros get lost", "vdup##q##_n_u16(0x8000u)", "vdup##q##_n_u16(0x4000u)"),
     _fixed(
         "roundings of floats are not counted",
         "near = int(np.ceil(rounded + error * 2.0**fraction))",
