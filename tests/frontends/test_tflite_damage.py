@@ -75,6 +75,15 @@ def test_a_huge_axis_beside_an_empty_one(tmp_path: Path) -> None:
     assert "is too large" in str(_refused(tmp_path, data))
 
 
+def test_a_billion_segments(tmp_path: Path) -> None:
+    def fill(g: Graph) -> list[int]:
+        places = g.constant(np.array([0, 2**30], np.int32))
+        return [g.add("SEGMENT_SUM", [g.input((2, 3)), places], g.tensor((2, 3)))]
+
+    message = "a result of the shape (1073741825, 3)"
+    assert message in str(_refused(tmp_path, tflite_file(fill)))
+
+
 def test_a_sum_of_nothing(tmp_path: Path) -> None:
     data = tflite_file(lambda g: [g.add("ADD_N", [], g.tensor((2,)), options="AddNOptions")])
     assert "its input 0 is absent" in str(_refused(tmp_path, data))

@@ -9,7 +9,7 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.tflite.scope import Scope, operator
-from cannery.ir.tensor import MAX_ELEMENTS, DType
+from cannery.ir.tensor import DType
 from cannery.ops.indexing.scatter import ScatterND
 from cannery.ops.logic.compare import Where
 from cannery.ops.movement.op import Pad
@@ -21,8 +21,12 @@ _JOINS: Mapping[str, str] = {
 }  # fmt: skip
 
 
+#: Most elements of what results begin with, which are constants.
+_MOST = 2**24
+
+
 def _check_size(shape: tuple[int, ...]) -> tuple[int, ...]:
-    if min(shape, default=1) < 0 or prod(shape) > MAX_ELEMENTS:
+    if min(shape, default=1) < 0 or prod(max(d, 1) for d in shape) > _MOST:
         raise ModelError(f"a result of the shape {shape}")
     return shape
 
