@@ -300,7 +300,11 @@ def test_what_takes_all_steps_slides(build: Build) -> None:
             "each step with other weights",
         ),
         (node(Slice((0, STEPS - 1, 0), (1, -1, 3), (1, -1, 1))), "turns time around"),
-        (node(Slice((0, 4, 0), (1, 9, 3), (1, 1, 1))), "some of the steps"),
+        (node(Slice((0, 4, 0), (1, 9, 3), (1, 1, 1))), "some of the steps,"),
+        (
+            node(Slice((0, 4, 0), (1, 5, 3), (1, 1, 1))),
+            "some of the steps: step 4 alone, as a loop",
+        ),
         (node(Pad(((0, 0), (2, 0), (0, 0)), mode="reflect")), "values of later steps"),
         (node(CumSum(1, reverse=True)), "sums from the end"),
         (node(Resize("linear", (2 * STEPS,), "align_corners")), "between steps"),

@@ -255,7 +255,8 @@ def _slice(b: Builder, node: Node, source: Stream) -> Stream | None:
     if end == length and step == 1 and 2 * kept <= length:
         return _last_steps(b, node, source, kept)
     if 2 * kept * step < length:
-        raise UnsupportedError("it takes some of the steps")
+        loop = "" if kept > 1 else f": step {start} alone, as a loop does that is written out"
+        raise UnsupportedError(f"it takes some of the steps{loop}")
     value = node.inputs[0]
 
     def taken(lead: Array) -> Array:
