@@ -237,7 +237,14 @@ def test_what_compile_says(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     manifest = json.loads((tmp_path / "out" / "net.json").read_text())
     assert manifest["float16_layers"]["samples"] == 6
-    other = CliRunner().invoke(cli, [*words, *given, "--target", "aarch64-a53"])
-    assert isinstance(other.exception, OptionError)
-    assert "aarch64-a53 (neon64) does not compute in half precision" in str(other.exception)
-    assert "--weights-as float16" in other.exception.cure
+
+
+@pytest.mark.parametrize("command", [["compile", "-o", "out"], ["autotune", "--budget", "5"]])
+def test_processors_without_half_precision(tmp_path: Path, command: list[str]) -> None:
+    need_toolchain("generic")
+    file, _ = write(tmp_path, camera())
+    words = [command[0], str(file), *command[1:], "--compute-as", "float16", "--max-error", "0.05"]
+    done = CliRunner().invoke(cli, [*words, "--target", "generic"])
+    assert isinstance(done.exception, OptionError)
+    assert "generic (generic) does not compute in half precision" in str(done.exception)
+    assert "--weights-as float16" in done.exception.cure

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from cannery.choose.half import check_half
 from cannery.choose.lookup import find_record
 from cannery.choose.owner import check_replaced
 from cannery.choose.plan import Plan, make_segments
@@ -137,6 +138,7 @@ class Tuner:
             self.notes.append(_BOUNDS)
         self.progress.stage("reading the model")
         self.graph = import_graph(self.options)
+        check_half(self.graph, self.toolchain.target)
         self.segments = make_segments(self.graph)
         self.check_record(there)
         self.earlier = Earlier(
