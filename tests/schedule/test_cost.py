@@ -88,6 +88,10 @@ def test_loads_by_halves_pay_only_in_order() -> None:
         assert (halves < whole) is pays
     few, more = (tile_cycles(A53, 8, 2, loads, 1, broadcast="dual") for loads in (4, 5))
     assert more - few == 1.0
+    near, far = (
+        tile_cycles(A53, rows, 2, 4, 1, early=rows - 1, broadcast="dual") for rows in (8, 10)
+    )
+    assert far - near > 4.0 + 3.0
 
 
 def test_registers_of_the_processor_count_where_it_has_others() -> None:

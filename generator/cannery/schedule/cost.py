@@ -17,6 +17,10 @@ GAP_FROM_MACS = 256
 #: Cycles of a call that changes the order of a value.
 REORDER_CALL = 30.0
 
+#: Registers beside those of a tile that let vectors be loaded early enough: as the model of a
+#: Cortex-A53 says of tiles of 8x2, 4x4 and 12x1, beside 7x3, 10x2, 9x2, 5x4 and 6x3.
+AHEAD = 6
+
 #: Bytes of a cache line.
 LINE_BYTES = 64
 
@@ -155,7 +159,8 @@ def tile_cycles(
     if not machine.window:
         way = machine.loading.get(broadcast, load_way(isa))
         busy = max(arithmetic / core.arithmetic + loads * way.cycles, loads * way.least)
-        return k * max(busy + 2 * spills / core.loads + way.waits, chain)
+        waits = way.waits + way.short * max(AHEAD - registers + needed, 0)
+        return k * max(busy + 2 * spills / core.loads + waits, chain)
     if broadcast in ("dual", "beside"):  # two more instructions for each load
         arithmetic, loads = arithmetic + loads, 2.0 * loads
     instructions = arithmetic + loads + 2 * spills

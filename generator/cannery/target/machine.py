@@ -76,12 +76,14 @@ class Loading(_Table, frozen=True):
     """How vectors that a register tile needs are loaded, by a processor that issues in order.
 
     Each takes `cycles` in addition to multiply-adds, and `least` cycles where there are few of
-    these; an update of the tile waits for `waits`.
+    these; an update of the tile waits for `waits`, and for `short` with each register that is
+    missing to load early.
     """
 
     cycles: float
     least: float
     waits: float
+    short: float = 0.0
 
 
 class Machine(_Table, frozen=True):
