@@ -26,6 +26,7 @@ PAIRS = (
     Setting("neon32", "c++17 g++"),
     Setting("neon64", "c99 gcc"),
     Setting("cortex-m7", "c99 gcc"),
+    Setting("cortex-m55", "c++17 g++"),
     Setting("riscv64v128", "c99 clang"),
     Setting("riscv64v256", "c++11 clang"),
 )
@@ -51,7 +52,7 @@ def test_silent_and_self_contained(setting: Setting, tmp_path: Path) -> None:
     check(tmp_path, [*(name for name in models() if name not in LARGE), *RANDOM], setting)
 
 
-@pytest.mark.parametrize("setting", [PAIRS[k] for k in (0, 3, 5, 9, 10)], ids=label)
+@pytest.mark.parametrize("setting", [PAIRS[k] for k in (0, 3, 5, 9, 11)], ids=label)
 def test_depth_first_is_silent(setting: Setting, tmp_path: Path) -> None:
     check(tmp_path, [DEPTH_FIRST], setting)
 
