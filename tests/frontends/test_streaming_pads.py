@@ -168,6 +168,13 @@ def random_path(seed: int) -> tuple[Graph, int]:
     return p.conv(2, 1).graph(), max(0, late)
 
 
+class PathMaker(Maker):
+    """Such chains, for tests that compile random networks."""
+
+    def graph(self) -> Graph:
+        return random_path(self.random.randrange(10**6))[0]
+
+
 def test_latency_is_the_least_wherever_pads_are() -> None:
     for seed in range(60):
         graph, late = random_path(seed)

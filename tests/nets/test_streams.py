@@ -12,16 +12,18 @@ from cannery.measure.build import with_flags
 from frontends.causal_images import FrameMaker, RowMaker
 from frontends.causal_integers import IntegerMaker, IntegerRowMaker
 from frontends.causal_nets import Maker, VoiceMaker
+from frontends.test_streaming_pads import PathMaker
 from needs import need_program, need_runner, need_toolchain
 from nets.net_bench import MAX_ERROR, build_files, failures, run_nets
 from nets.stream_bench import Stream, make_stream, stream_files
 from ops.kernel_bench import QUICKLY, TARGETS
 
 #: Each target takes its share: of networks over sequences and over rows of an image, both of
-#: integers, too, over frames, and over several sequences at once.
+#: integers, too, over frames, over several sequences at once, and with pads anywhere.
 KINDS: dict[str, tuple[type[Maker], int]] = {
     "sequence": (Maker, 4), "rows": (RowMaker, 2), "integers": (IntegerMaker, 2),
     "integer rows": (IntegerRowMaker, 1), "frames": (FrameMaker, 1), "voices": (VoiceMaker, 2),
+    "pads": (PathMaker, 2),
 }  # fmt: skip
 
 #: How many the slow tests take on each.
