@@ -13,9 +13,10 @@ from cannery import pipeline
 from cannery.ctext.arrays import WeightBlob
 from cannery.emit.sharing import shared_kernels
 from cannery.emit.steps import Call
+from cannery.execution.guarantees import guarantees
 from cannery.execution.program import network_program
 from cannery.execution.samples import seeded_samples
-from cannery.execution.sizes import library_sections
+from cannery.execution.sizes import library_sections, network_size
 from cannery.options import make_options
 from cannery.pipeline import Compiled, compile_model
 from cannery.target.isa import isa
@@ -146,3 +147,13 @@ def test_what_would_mean_something_else_is_not_shared(
     assert common(turning) == 0
     aliased = tuple(replace(c, aliases=(("a", "b"),)) for c in found)
     assert common(aliased) == 0
+
+
+def test_the_stack_of_shared_code_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `cannery size` says is at least what the machine code may take."""
+    found, toolchain = built(tmp_path, "cortex-m4", "int8", monkeypatch, share=True)
+    runner = need_runner(toolchain, strict=True)
+    size = network_size(found.source, found.files, toolchain)
+    sheet = guarantees(found.source, found.files, toolchain, runner, 1)
+    certain = next(bound.bytes for bound in sheet.stack if bound.function == "net_run_in")
+    assert certain <= size.stack < 2 * certain

@@ -114,9 +114,11 @@ def network_size(source: Source, files: Mapping[str, Content], toolchain: Toolch
     with temporary_folder() as folder:
         sections, arrays = library_sections(folder, source, files, toolchain)
     with temporary_folder() as folder:
-        frames = _frames(folder, source, files, toolchain)
+        frames = _frames(folder, source, apart(source, files), toolchain, apart_flags(toolchain))
+    with temporary_folder() as folder:
+        joined = _frames(folder, source, files, toolchain)
     prefixes = [step_prefix(source, call) for call in source.calls]
-    stacks = [sum(n for name, n in frames.items() if name.startswith(p)) for p in prefixes]
+    stacks = _step_stacks(frames, prefixes)
     steps = tuple(
         StepSize(
             call.planned.step.name, str(call.planned.choice), code,
@@ -130,13 +132,16 @@ def network_size(source: Source, files: Mapping[str, Content], toolchain: Toolch
     kept = sum(s.input.type.bytes + s.output.type.bytes for s in source.states.slots)
     return NetworkSize(
         sections, source.single_bytes, source.many_bytes, source.states.bytes, tensors - kept,
-        _stack(source, frames, prefixes, stacks), steps,
+        max(_stack(source, found, prefixes) for found in (frames, joined)), steps,
     )  # fmt: skip
 
 
-def _stack(
-    source: Source, frames: Mapping[str, int], prefixes: list[str], stacks: list[int]
-) -> int:
+def _step_stacks(frames: Mapping[str, int], prefixes: Sequence[str]) -> list[int]:
+    """Bytes of stack of all functions of each step."""
+    return [sum(n for name, n in frames.items() if name.startswith(p)) for p in prefixes]
+
+
+def _stack(source: Source, frames: Mapping[str, int], prefixes: Sequence[str]) -> int:
     """The stack frames of the run, of one step with all its functions, and of everything that steps
     call.
     """
@@ -144,7 +149,7 @@ def _stack(
     entry = frames.get(f"{own}run_in", 0)
     helpers = sum(n for name, n in frames.items() if not name.startswith((own, *prefixes)))
     below = RED_ZONE if source.isa.family == "x86" and source.isa.bits == 64 else 0
-    return entry + max(stacks, default=0) + helpers + below
+    return entry + max(_step_stacks(frames, prefixes), default=0) + helpers + below
 
 
 def _kept_constants(source: Source, arrays: Mapping[str, int]) -> list[int]:
@@ -197,12 +202,13 @@ def library_sections(
 
 
 def _frames(
-    folder: Path, source: Source, files: Mapping[str, Content], toolchain: Toolchain
-) -> dict[str, int]:
-    """The stack of each function, with every kernel a separate function."""
-    _write(folder, apart(source, files))
+    folder: Path, source: Source, files: Mapping[str, Content], toolchain: Toolchain,
+    more: Sequence[str] = (),
+) -> dict[str, int]:  # fmt: skip
+    """The stack of each function; those that a compiler puts into others have none of their own."""
+    _write(folder, files)
     main = folder / f"{source.name}.c"
-    flags = [*toolchain.cflags, *apart_flags(toolchain), "-fstack-usage", "-w"]
+    flags = [*toolchain.cflags, *more, "-fstack-usage", "-w"]
     toolchain.compiler.compile(main, main.with_suffix(".o"), flags, [folder])
     return read_stack_usage([main.with_suffix(".su")])
 
