@@ -305,6 +305,85 @@ def test_what_is_not_the_next_cache() -> None:
         to_streaming(declare_states(graph, {"c": graph.outputs[1]}))
 
 
+#: Between channels first, as in PyTorch, and channels last.
+TURN = Transpose((0, 2, 1))
+
+
+def cut(b: Tame, value: str, axis: int, kept: int) -> str:
+    """The last `kept` elements along an axis."""
+    ends = b.types[value].shape
+    starts = [ends[k] - kept if k == axis else 0 for k in range(len(ends))]
+    return b.node(Slice(tuple(starts), ends, (1,) * len(ends)), [value])
+
+
+def cut_and_turned(b: Tame, joined: str, kept: int) -> str:
+    return b.node(TURN, [cut(b, joined, 1, kept)])
+
+
+def turned_and_cut(b: Tame, joined: str, kept: int) -> str:
+    return cut(b, b.node(TURN, [joined]), 2, kept)
+
+
+def spelled_by_reshapes(b: Tame, joined: str, kept: int) -> str:
+    wide = b.node(Reshape((1, 1, *b.types[joined].shape[1:])), [joined])
+    turned = b.node(Transpose((1, 0, 3, 2)), [cut(b, wide, 2, kept)])
+    return b.node(Reshape((1, C, kept)), [turned])
+
+
+def cached_convs(
+    following: Callable[[Tame, str, int], str], dilations: tuple[int, ...] = (1, 2, 4),
+    stride: int = 1,
+) -> Graph:  # fmt: skip
+    """Convolutions of three taps with caches that have channels first, behind another one."""
+    p, ends = Path().conv(1).add(Tanh()), dict[str, str]()
+    for k, dilation in enumerate(dilations):
+        cache = p.b.node(TURN, [p.b.input(f"c{k}", (1, C, 2 * dilation))])
+        p.value = p.b.node(Concat(1), [cache, p.value])
+        ends[f"c{k}"] = following(p.b, p.value, 2 * dilation)
+        p.conv(3, 0, dilation, stride if k == 0 else 1).add(Tanh())
+    for value in (p.value, *ends.values()):
+        p.b.output(value)
+    return declare_states(p.b.build(), ends)
+
+
+def twice(graph: Graph, x: np.ndarray) -> np.ndarray:
+    """What a model of STEPS steps with states makes of a sequence of two times as many."""
+    given = {s.input: np.zeros(graph.types[s.input].shape, np.float32) for s in graph.states}
+    made = []
+    for part in np.split(x, 2, 1):
+        found = evaluate(graph, {"x": part, **given})
+        made.append(found[graph.outputs[0]])
+        given = {s.input: found[s.output].astype(np.float32) for s in graph.states}
+    return np.concatenate(made, 1)
+
+
+@pytest.mark.parametrize(
+    ("following", "stride"),
+    [(cut_and_turned, 1), (turned_and_cut, 1), (spelled_by_reshapes, 1), (cut_and_turned, 2)],
+)
+def test_caches_that_are_transposed_on_their_way(
+    following: Callable[[Tame, str, int], str], stride: int
+) -> None:
+    graph = cached_convs(following, stride=stride)
+    x = np.random.default_rng(2).standard_normal((1, 2 * STEPS, C)).astype(np.float32)
+    for block in (2, 4):
+        made, *_ = call_by_call(to_streaming(graph, block, 0, (2, 4)), x, block)
+        np.testing.assert_allclose(np.concatenate(made, 1), twice(graph, x), atol=1e-6)
+
+
+def test_a_cache_that_comes_back_in_another_order() -> None:
+    """Its shape fits, as there are as many channels as steps, but they are swapped."""
+    p = Path().conv(1)
+    cache = p.b.node(TURN, [p.b.input("c", (1, C, C))])
+    p.value = p.b.node(Concat(1), [cache, p.value])
+    end = cut(p.b, p.value, 1, C)
+    p.conv(C + 1)
+    for value in (p.value, end):
+        p.b.output(value)
+    with pytest.raises(UnsupportedError, match="it joins steps with what has none"):
+        to_streaming(declare_states(p.b.build(), {"c": end}))
+
+
 @pytest.mark.parametrize("windows_first", [False, True])
 @pytest.mark.parametrize(("dilation", "stride"), [(1, 1), (3, 1), (1, 2)])
 def test_windows_side_by_side(windows_first: bool, dilation: int, stride: int) -> None:

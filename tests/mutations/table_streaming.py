@@ -275,8 +275,13 @@ CHANGES: tuple[Change, ...] = (
     ),
     _joined(
         "any steps are the next cache",
-        "return node if end.op == whole else None",
-        "return node",
+        "if np.array_equal(end, following):",
+        "if end.shape == following.shape:",
+    ),
+    _joined(
+        "the next cache has the axes of the cache",
+        "following, axis = elements.reshape(-1)[places], node.op.axis",
+        "following, axis = elements.reshape(places.shape), node.op.axis",
     ),
     _joined(
         "constants at the end are padding before the first step",

@@ -11,10 +11,11 @@ from dataclasses import replace
 import numpy as np
 
 from cannery.errors import OptionError
+from cannery.frontends.streaming.moved import only_reader, origin
 from cannery.ir.graph import Graph, Node, State
 from cannery.ir.rewrite import Rewriter
 from cannery.ops.concat.op import Concat
-from cannery.ops.movement.op import Pad, Slice
+from cannery.ops.movement.op import Pad
 
 
 def join_by_padding(graph: Graph) -> tuple[Graph, Mapping[str, int]]:
@@ -29,7 +30,7 @@ def join_by_padding(graph: Graph) -> tuple[Graph, Mapping[str, int]]:
         if joined is not None and isinstance(joined.op, Concat):
             axis = joined.op.axis
             _require_steps(rewriter, state, joined, axis)
-            size = graph.types[state.input].shape[axis]
+            size = graph.types[joined.inputs[0]].shape[axis]
             rewriter.replace_node(joined, [_pad(rewriter, joined, joined.inputs[1], size, 0, 0.0)])
             caches.append(state)
             axes[joined.output] = axis
@@ -55,22 +56,25 @@ def _require_steps(rewriter: Rewriter, state: State, node: Node, axis: int) -> N
 
 def _joins(rewriter: Rewriter, state: State) -> Node | None:
     """The Concat of a cache and a value, if that is all the cache is for, and the next cache is
-    their end.
+    their end. Both may be moved on the way: convolutions want other axes than PyTorch's.
     """
-    node, end = rewriter.single_reader(state.input), rewriter.producer(state.output)
-    if node is None or end is None or state.initial:
+    node = only_reader(rewriter, state.input)
+    if node is None or state.initial or not isinstance(node.op, Concat) or len(node.inputs) != 2:
         return None
-    if not (isinstance(node.op, Concat) and isinstance(end.op, Slice)):
+    cache, value = node.inputs
+    source, places = origin(rewriter, cache)
+    if source != state.input:
         return None
-    axis, read = node.op.axis, end.inputs[0]
-    cache, shape = rewriter.types[state.input].shape, rewriter.types[read].shape
-    first = len(node.inputs) == 2 and node.inputs[0] == state.input
-    if not first or read not in (node.output, node.inputs[1]):
-        return None
-    starts = [0] * len(shape)
-    starts[axis] = shape[axis] - cache[axis]
-    whole = Slice(tuple(starts), shape, (1,) * len(shape))
-    return node if end.op == whole else None
+    kept, elements = origin(rewriter, state.output)
+    following, axis = elements.reshape(-1)[places], node.op.axis
+    for read in (node.output, value):
+        whole, last = origin(rewriter, read)
+        start = last.shape[axis] - following.shape[axis]
+        if whole == kept and start >= 0:
+            end = last.take(range(start, last.shape[axis]), axis)
+            if np.array_equal(end, following):
+                return node
+    return None
 
 
 def _pad_by_constants(rewriter: Rewriter, node: Node) -> None:
