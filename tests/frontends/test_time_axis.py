@@ -313,7 +313,7 @@ def _of_length(make: Make, steps: int) -> list[Array] | None:
 
 
 #: What runs step by step, and what may end early: no less than that.
-STREAMS, ENDS_EARLY = 83, 75
+STREAMS, ENDS_EARLY = 82, 75
 
 
 @pytest.mark.parametrize(("works", "least"), [(streams, STREAMS), (ends_early, ENDS_EARLY)])
@@ -322,6 +322,6 @@ def test_what_is_not_refused_is_right(works: Callable[[Make], bool], least: int)
     assert len(done) >= least
     assert {"matmul", "elementwise", "softmax_2", "conv1d_1_1_(0, 0)_1"} <= done
     assert not {"layer_norm_1", "factor_per_step"} & done
-    assert not {"reshape_mixed", "softmax_1"} & done
+    assert not {"reshape_mixed", "softmax_1", "group_norm_of_rows"} & done
     if works is ends_early:
         assert "mean_(1,)_True" not in done

@@ -10,6 +10,9 @@ _STREAMS = "tests/frontends/test_streaming_windows.py"
 _STORED = "tests/frontends/test_streaming_integers.py"
 
 _stepper = rows(f"{_F}/streaming/stepper.py", _STREAMS)
+_WHOLE = "tests/frontends/test_streaming_whole.py"
+_longer = rows(f"{_F}/lengths.py", _WHOLE)
+_whole = rows(f"{_F}/streaming/whole.py", _WHOLE)
 _calls = rows(f"{_F}/streaming/calls.py", _STREAMS)
 _PADS = "tests/frontends/test_streaming_pads.py"
 _lead = rows(f"{_F}/streaming/lead.py", _PADS)
@@ -129,8 +132,28 @@ CHANGES: tuple[Change, ...] = (
     ),
     _stepper(
         "what reads a window is no window",
-        "self.whole |= dict.fromkeys(node.outputs, found[0])",
+        "self._keep_whole(node, self.whole)",
         "pass",
+    ),
+    _whole(
+        "products keep the dimension that they sum up",
+        "a >= use.input.rank - 2 and a != inner",
+        "a >= use.input.rank - 2",
+    ),
+    _whole(
+        "convolutions keep channels",
+        "set(use.axes) - {use.input.rank - 1}",
+        "set(use.axes)",
+    ),
+    _whole(
+        "axes of one element have steps",
+        "if output.shape[axis] > 1}",
+        "if output.shape[axis] > 0}",
+    ),
+    _longer(
+        "a shorter axis is taken silently",
+        "if shape[longest] > shape[time]:",
+        "if False:",
     ),
     _calls(
         "the size that is named makes whole elements of one layer",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
-from typing import TypeVar
+from typing import Generic, TypeVar
 
-from cannery.errors import CanneryError, OptionError, UnsupportedError
+from cannery.errors import CanneryError, OptionError, UnsupportedError, warn
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step
 from cannery.ir.graph import Graph, Length
 from cannery.ir.orders import model_axis
@@ -55,24 +55,46 @@ def first_that_works(
 
     Raises an error with `cure`: of an attempt that would work with more latency, else of that with
     the longest axes as time, else of that which came furthest. If there were other attempts, it
-    names the axes that were time, and says why some others are not.
+    names the axes that were time, and says why some others are not. Warns where what is taken is
+    not the longest axis that was tried.
     """
-    best, failed, tried = None, list[_Failure](), 0
+    done, failed = list[_Done[_T]](), list[_Failure]()
     for times in guesses:
-        tried += 1
         try:
             found = attempt(times)
         except (UnsupportedError, AheadError) as error:
             failed.append(_Failure(error, times))
             continue
+        done.append(_Done(rank(found), found, times))
         if not rank(found):
-            return found
-        best = min(best or (rank(found), found), (rank(found), found), key=lambda b: b[0])
-    if best:
-        return best[1]
+            break
+    if done:
+        best = min(done, key=lambda each: each.rank)
+        tried = [*(each.times for each in done), *(each.times for each in failed)]
+        _warn_of_longer(graph, best.times, tried)
+        return best.found
     if not failed:
         raise UnsupportedError("no axis of its inputs can be time", where="time", cure=cure)
-    raise _told(graph, failed, alone=tried == 1, cure=cure)
+    raise _told(graph, failed, alone=len(failed) == 1, cure=cure)
+
+
+def _warn_of_longer(
+    graph: Graph, taken: Mapping[str, Time], tried: Sequence[Mapping[str, Time]]
+) -> None:
+    """Warn of each input of which a longer axis was tried than that which is time."""
+    for value, time in taken.items():
+        if time is None:
+            continue
+        shape = graph.types[value].shape
+        axes = {other for times in tried if (other := times[value]) is not None}
+        longest = max(axes, key=lambda axis: shape[axis])
+        if shape[longest] > shape[time]:
+            own, longer = (model_axis(graph, value, axis) for axis in (time, longest))
+            warn(
+                f"--streaming takes axis {own} of {value!r} for time ({shape[time]} steps), not "
+                f"axis {longer}, which is longer ({shape[longest]}): --time-axis {value}={longer} "
+                f"makes that time or says why it cannot be, {value}={own} confirms what is taken"
+            )
 
 
 def _told(graph: Graph, failed: Sequence[_Failure], *, alone: bool, cure: str) -> CanneryError:
@@ -85,6 +107,15 @@ def _told(graph: Graph, failed: Sequence[_Failure], *, alone: bool, cure: str) -
             found.what += "".join(each.described(graph) for each in others[:_MAX_TOLD])
     found.cure = found.cure or cure
     return found
+
+
+@dataclass(frozen=True)
+class _Done(Generic[_T]):
+    """What an attempt with some times of the inputs gave."""
+
+    rank: int
+    found: _T
+    times: Mapping[str, Time]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil, lcm
@@ -16,13 +16,13 @@ from cannery.frontends.streaming.counting import by_step
 from cannery.frontends.streaming.lead import first, is_sure, results
 from cannery.frontends.streaming.past import Builder, Key
 from cannery.frontends.streaming.stream import Stream
+from cannery.frontends.streaming.whole import Whole, axes_after
 from cannery.frontends.streaming.windows import along_time
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
 from cannery.ir.graph import Array, Calls, Graph, Node
 from cannery.ir.registry import Elementwise
-from cannery.ops.concat.op import Concat
 from cannery.ops.logic.compare import Where
-from cannery.ops.movement.op import Cast, Expand, Identity, Pad, Reshape, Transpose
+from cannery.ops.movement.op import Identity, Reshape, Transpose
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.recurrent.base import SEQUENCE, Recurrent
 from cannery.ops.scalar.base import Pointwise
@@ -30,10 +30,6 @@ from cannery.ops.softmax.op import LogSoftmax, Softmax
 
 #: The least latency that the network allows.
 AUTO = "auto"
-
-
-#: Operators that keep what they read, or compute each element from one of each input.
-_EACH = (Elementwise, Pointwise, Identity, Cast, Transpose, Reshape, Concat, Pad, Expand)
 
 
 @dataclass
@@ -47,7 +43,7 @@ class Stepper:
     `ahead` is the first layer whose output is late, by how many steps of the input. `attending` has
     the scores and shares of attentions among steps, which are no values of the network for a call;
     `lasting`, of values that are known when the sequence ends, which axis is that of its steps;
-    `whole`, of those that have what is of all steps, the layer that needs these.
+    `whole`, which axes of these values have all steps.
     """
 
     graph: Graph
@@ -62,7 +58,7 @@ class Stepper:
     attentions: dict[str, Attention] = field(init=False)
     attending: dict[str, Attention] = field(default_factory=dict)
     lasting: dict[str, int] = field(default_factory=dict)
-    whole: dict[str, Node] = field(default_factory=dict)
+    whole: dict[str, Whole] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         axes = [(v, time) for v, time in self.times.items() if time is not None]
@@ -127,8 +123,10 @@ class Stepper:
         windowed = along_time(b, node, found)
         if windowed:
             self._note(node, node.output, windowed)
-            if windowed.final and isinstance(node.op, Softmax | LogSoftmax | Reshape):
-                self.whole[node.output] = node
+            source = found[0]
+            if windowed.final and source and isinstance(node.op, Softmax | LogSoftmax | Reshape):
+                assert source.time is not None
+                self._keep_whole(node, {node.inputs[0]: Whole(node, {source.time})})
             if windowed.final and isinstance(node.op, Softmax | LogSoftmax):
                 self.lasting[node.output] = node.op.axis
             return
@@ -144,24 +142,29 @@ class Stepper:
             self._recurrent(now, op, stream, node.inputs[0])
             return
         b.add(now)
-        self._keep_whole(node)
+        self._keep_whole(node, self.whole)
         if time is not None and stream:
             if time == FINAL and not stream.final:
                 stream = replace(stream, delay=b.lateness(node.inputs[0], stream))
             for value in node.outputs:
                 self._note(node, value, replace(stream, time=time))
 
-    def _keep_whole(self, node: Node) -> None:
-        """Note what a node leaves of all steps: what it moves, or computes for each alone."""
-        found = [self.whole[v] for v in node.inputs if v in self.whole]
-        if found and (isinstance(node.op, _EACH) or node.outputs[0] in self.lasting):
-            self.whole |= dict.fromkeys(node.outputs, found[0])
+    def _keep_whole(self, node: Node, known: Mapping[str, Whole]) -> None:
+        """Note what a node leaves of all steps, of which the `known` values have some."""
+        found = [known.get(v) for v in node.inputs]
+        layer = next((whole.layer for whole in found if whole), None)
+        if layer:
+            types = [self.graph.types[v] if v else None for v in node.inputs]
+            given = [whole.axes if whole else set[int]() for whole in found]
+            axes = axes_after(node, types, self.graph.types[node.outputs[0]], given)
+            if axes:
+                self.whole[node.outputs[0]] = Whole(layer, axes)
 
     def _check_whole(self) -> None:
         """Raise StuckError for an output that would be a window of all steps in each call."""
         for value in self.graph.outputs:
             if value in self.whole:
-                layer = self.whole[value]
+                layer = self.whole[value].layer
                 error = UnsupportedError(
                     f"it needs all steps; {value!r} would be that of a whole window in each call"
                 )
