@@ -11,12 +11,12 @@ import pytest
 
 from cannery.errors import CanneryWarning, UnsupportedError
 from cannery.frontends.streaming import to_streaming
-from cannery.frontends.streaming.whole import axes_after
+from cannery.frontends.streaming.whole import whole_after, whole_of
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph, Node
 from cannery.ir.tensor import TensorType
 from cannery.ops.conv.op import Conv
-from cannery.ops.elementwise import Add
+from cannery.ops.elementwise import Add, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Reshape, Slice, Transpose
 from cannery.ops.ordering.extremes import ArgMax
@@ -97,6 +97,9 @@ def dense(b: Net, x: str) -> str:
         dense,
         nodes(Reshape((1, 6, 2 * CHANNELS, 1)), ReduceMean((1, 2))),
         nodes(Reshape((1, CHANNELS, 6, 2)), ReduceMean((1, 2, 3))),
+        nodes(
+            Reshape((1, STEPS * CHANNELS)), Tanh(), Reshape((1, STEPS, CHANNELS)), ReduceMean((1,))
+        ),
     ],
 )
 def test_what_sums_up_all_steps_is_an_output(build: Build) -> None:
@@ -132,7 +135,10 @@ def test_axes_with_steps(
 ) -> None:  # fmt: skip
     values = tuple(f"v{k}" for k in range(len(shapes)))
     types = [TensorType(shape) for shape in shapes]
-    assert axes_after(Node(op, "n", values, ("y",)), types, TensorType(output), found) == axes
+    node = Node(op, "n", values, ("y",))
+    given = [whole_of(node, t, a) if a else None for t, a in zip(types, found, strict=True)]
+    whole = whole_after(node, types, TensorType(output), given)
+    assert (whole.axes if whole else set()) == axes
 
 
 def test_a_shorter_axis_is_not_taken_silently() -> None:

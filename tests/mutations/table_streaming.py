@@ -147,8 +147,13 @@ CHANGES: tuple[Change, ...] = (
     ),
     _whole(
         "axes of one element have steps",
-        "if output.shape[axis] > 1}",
-        "if output.shape[axis] > 0}",
+        "in _after(use) if output.shape[axis] > 1",
+        "in _after(use)",
+    ),
+    _whole(
+        "features that were merged with steps stay with them",
+        "if all(_keeps_order(use) for use in uses):",
+        "if False:",
     ),
     _longer(
         "a shorter axis is taken silently",

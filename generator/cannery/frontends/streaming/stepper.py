@@ -16,7 +16,7 @@ from cannery.frontends.streaming.counting import by_step
 from cannery.frontends.streaming.lead import first, is_sure, results
 from cannery.frontends.streaming.past import Builder, Key
 from cannery.frontends.streaming.stream import Stream
-from cannery.frontends.streaming.whole import Whole, axes_after
+from cannery.frontends.streaming.whole import Whole, whole_after, whole_of
 from cannery.frontends.streaming.windows import along_time
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
 from cannery.ir.graph import Array, Calls, Graph, Node
@@ -43,7 +43,7 @@ class Stepper:
     `ahead` is the first layer whose output is late, by how many steps of the input. `attending` has
     the scores and shares of attentions among steps, which are no values of the network for a call;
     `lasting`, of values that are known when the sequence ends, which axis is that of its steps;
-    `whole`, which axes of these values have all steps.
+    `whole`, where these values have all steps.
     """
 
     graph: Graph
@@ -126,7 +126,8 @@ class Stepper:
             source = found[0]
             if windowed.final and source and isinstance(node.op, Softmax | LogSoftmax | Reshape):
                 assert source.time is not None
-                self._keep_whole(node, {node.inputs[0]: Whole(node, {source.time})})
+                type_ = self.graph.types[node.inputs[0]]
+                self._keep_whole(node, {node.inputs[0]: whole_of(node, type_, {source.time})})
             if windowed.final and isinstance(node.op, Softmax | LogSoftmax):
                 self.lasting[node.output] = node.op.axis
             return
@@ -151,14 +152,11 @@ class Stepper:
 
     def _keep_whole(self, node: Node, known: Mapping[str, Whole]) -> None:
         """Note what a node leaves of all steps, of which the `known` values have some."""
+        types = [self.graph.types[v] if v else None for v in node.inputs]
         found = [known.get(v) for v in node.inputs]
-        layer = next((whole.layer for whole in found if whole), None)
-        if layer:
-            types = [self.graph.types[v] if v else None for v in node.inputs]
-            given = [whole.axes if whole else set[int]() for whole in found]
-            axes = axes_after(node, types, self.graph.types[node.outputs[0]], given)
-            if axes:
-                self.whole[node.outputs[0]] = Whole(layer, axes)
+        whole = whole_after(node, types, self.graph.types[node.outputs[0]], found)
+        if whole:
+            self.whole[node.outputs[0]] = whole
 
     def _check_whole(self) -> None:
         """Raise StuckError for an output that would be a window of all steps in each call."""

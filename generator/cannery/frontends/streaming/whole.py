@@ -12,48 +12,76 @@ from math import prod
 from typing import Any
 
 from cannery.ir.graph import Node
+from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import TensorType
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.matmul.op import MatMul
-from cannery.ops.movement.op import Reshape, Slice, Transpose
+from cannery.ops.movement.op import Cast, Identity, Reshape, Slice, Transpose
 from cannery.ops.ordering.extremes import ArgMax, ArgMin
 from cannery.ops.quantize.products import ConvInteger, MatMulInteger
 from cannery.ops.reduce.op import Reduction
+from cannery.ops.scalar.base import Pointwise
+
+#: Elements from one place to the next, and to the end of them all, in a value's order of elements.
+Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Whole:
-    """The layer that needs all steps, and the axes of a value that have them."""
+    """The layer that needs all steps, the axes of a value that have them, and where within these
+    the steps are, which a Reshape may separate from features again.
+    """
 
     layer: Node
     axes: Set[int]
+    spans: Set[Span]
+
+
+def whole_of(layer: Node, type_: TensorType, axes: Set[int]) -> Whole:
+    """All of `axes` of a value of this type."""
+    return Whole(layer, axes, {_span(type_.shape, axis) for axis in axes})
 
 
 @dataclass(frozen=True)
 class _Use:
-    """An operator, the types of an input and of the output, and the input's axes with steps."""
+    """An operator, the types of an input and of the output, and where the input has steps."""
 
     op: Any
     place: int
     input: TensorType
     output: TensorType
     axes: Set[int]
+    spans: Set[Span]
 
 
-def axes_after(
-    node: Node, inputs: Sequence[TensorType | None], output: TensorType, found: Sequence[Set[int]]
-) -> set[int]:
-    """The axes of a node's first output that have steps, for those of its inputs.
+def whole_after(
+    node: Node, inputs: Sequence[TensorType | None], output: TensorType,
+    found: Sequence[Whole | None],
+) -> Whole | None:  # fmt: skip
+    """Where a node's first output has steps, for those of its inputs; None: nowhere.
 
     Types are those of the whole sequence. An axis of one element has none. None are known after an
     operator without a rule that changes the rank.
     """
-    axes = set[int]()
-    for place, (type_, given) in enumerate(zip(inputs, found, strict=True)):
-        if type_ is not None and given:
-            axes |= _after(_Use(node.op, place, type_, output, given))
-    return {axis for axis in axes if output.shape[axis] > 1}
+    uses = [
+        _Use(node.op, place, type_, output, whole.axes, whole.spans)
+        for place, (type_, whole) in enumerate(zip(inputs, found, strict=True))
+        if type_ is not None and whole
+    ]
+    axes = {axis for use in uses for axis in _after(use) if output.shape[axis] > 1}
+    layer = next((whole.layer for whole in found if whole), None)
+    if layer is None or not axes:
+        return None
+    if all(_keeps_order(use) for use in uses):
+        return Whole(layer, axes, {span for use in uses for span in use.spans})
+    return whole_of(layer, output, axes)
+
+
+def _keeps_order(use: _Use) -> bool:
+    """Whether each element of the output is that of the input at the same place."""
+    each = isinstance(use.op, Elementwise | Pointwise | Identity | Cast)
+    return isinstance(use.op, Reshape) or (each and use.input.shape == use.output.shape)
 
 
 def _after(use: _Use) -> set[int]:
@@ -70,18 +98,15 @@ def _aligned(use: _Use) -> set[int]:
 
 def _reshape(use: _Use) -> set[int]:
     """The axes that count over some of the same places."""
-    before, after = use.input.shape, use.output.shape
-    spans = [_span(before, axis) for axis in use.axes]
+    own = {axis: _span(use.output.shape, axis) for axis in range(use.output.rank)}
     return {
         axis
-        for axis in range(len(after))
-        if any(max(low, _span(after, axis)[0]) < min(high, _span(after, axis)[1])
-               for low, high in spans)
-    }  # fmt: skip
+        for axis, (first, last) in own.items()
+        if any(max(low, first) < min(high, last) for low, high in use.spans)
+    }
 
 
-def _span(shape: tuple[int, ...], axis: int) -> tuple[int, int]:
-    """Elements from one place of an axis to the next, and to the next place of the axis before."""
+def _span(shape: tuple[int, ...], axis: int) -> Span:
     return prod(shape[axis + 1 :]), prod(shape[axis:])
 
 
