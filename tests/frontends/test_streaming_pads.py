@@ -27,7 +27,7 @@ from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.recurrent.op import Gru
 from cannery.ops.reduce.op import ReduceSum
 from frontends.causal_integers import IntegerMaker
-from frontends.causal_nets import STEPS, Maker, Tame, call_by_call, compare, compare_mixed
+from frontends.causal_nets import STEPS, Maker, Tame, call_by_call, compare, compare_mixed, twice
 
 #: Channels of all values.
 C = 3
@@ -344,17 +344,6 @@ def cached_convs(
     for value in (p.value, *ends.values()):
         p.b.output(value)
     return declare_states(p.b.build(), ends)
-
-
-def twice(graph: Graph, x: np.ndarray) -> np.ndarray:
-    """What a model of STEPS steps with states makes of a sequence of two times as many."""
-    given = {s.input: np.zeros(graph.types[s.input].shape, np.float32) for s in graph.states}
-    made = []
-    for part in np.split(x, 2, 1):
-        found = evaluate(graph, {"x": part, **given})
-        made.append(found[graph.outputs[0]])
-        given = {s.input: found[s.output].astype(np.float32) for s in graph.states}
-    return np.concatenate(made, 1)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ _calls = rows(f"{_F}/streaming/calls.py", _STREAMS)
 _PADS = "tests/frontends/test_streaming_pads.py"
 _lead = rows(f"{_F}/streaming/lead.py", _PADS)
 _joined = rows(f"{_F}/streaming/joined.py", _PADS)
+_carried = rows(f"{_F}/streaming/carried.py", "tests/frontends/test_streaming_carried.py")
 _AFTER = "tests/emit/test_streaming.py::test_state_of_the_model_after_silence"
 _prewarm = rows(f"{_C}/api/net.py", _AFTER)
 _unfolded = rows(f"{_F}/streaming/unfolded.py", _PADS)
@@ -310,6 +311,11 @@ CHANGES: tuple[Change, ...] = (
         "the next cache has the axes of the cache",
         "following, axis = elements.reshape(-1)[places], node.op.axis",
         "following, axis = elements.reshape(places.shape), node.op.axis",
+    ),
+    _carried(
+        "layers keep any states, whatever comes back",
+        "return np.array_equal(following, first + np.arange(places.size).reshape(places.shape))",
+        "return True",
     ),
     _joined(
         "constants at the end are padding before the first step",

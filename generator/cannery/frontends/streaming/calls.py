@@ -9,6 +9,7 @@ from math import lcm
 from cannery.errors import CanneryError, OptionError, UnsupportedError
 from cannery.frontends.lengths import AheadError, first_that_works, guesses
 from cannery.frontends.streaming.axes import axes_of, known_times
+from cannery.frontends.streaming.carried import keep_in_layers
 from cannery.frontends.streaming.joined import join_by_padding
 from cannery.frontends.streaming.past import Key, RateError
 from cannery.frontends.streaming.spelled import spell_out_attention
@@ -19,6 +20,7 @@ from cannery.frontends.time_axis import Time
 from cannery.ir.graph import Graph, State
 from cannery.ir.tensor import TensorType
 from cannery.ops.recurrent.base import Recurrent
+from cannery.option_values import NO_TIME
 
 
 def to_streaming(
@@ -40,7 +42,11 @@ def to_streaming(
     OptionError where `block`, `latency` or `time_axis` do not fit.
     """
     blocks = (block, *(size for size in blocks if size != block))
-    graph, caches = join_by_padding(unfold_by_slices(spell_out_attention(graph)))
+    known_inputs = graph.inputs
+    graph = unfold_by_slices(spell_out_attention(keep_in_layers(graph)))
+    kept = {v for v in known_inputs if v not in graph.inputs and time_axis.get(v) == NO_TIME}
+    time_axis = {v: axis for v, axis in time_axis.items() if v not in kept}
+    graph, caches = join_by_padding(graph)
     wish = _Wish(graph, blocks, latency, caches, frozenset(time_axis))
     known = guesses(graph, axes_of(graph), known_times(graph, time_axis))
     _, found = first_that_works(

@@ -17,14 +17,15 @@ from cannery.ops.movement.op import Identity, Reshape, Slice, Transpose
 #: Numbers of elements, row by row.
 Places = npt.NDArray[np.int64]
 
-_MOVES = (Identity, Reshape, Slice, Transpose)
+#: Layers that only move elements, or leave some out.
+MOVES = (Identity, Reshape, Slice, Transpose)
 
 
 def origin(rewriter: Rewriter, value: str) -> tuple[str, Places]:
     """The value of whose elements `value` is made, and which of them each of its elements is."""
     moves = list[Op]()
     node = rewriter.producer(value)
-    while node is not None and isinstance(node.op, _MOVES):
+    while node is not None and isinstance(node.op, MOVES):
         moves.append(node.op)
         value = node.inputs[0]
         node = rewriter.producer(value)
@@ -40,6 +41,6 @@ def only_reader(rewriter: Rewriter, value: str) -> Node | None:
     output.
     """
     node = rewriter.single_reader(value)
-    while node is not None and isinstance(node.op, _MOVES):
+    while node is not None and isinstance(node.op, MOVES):
         node = rewriter.single_reader(node.output)
     return node
