@@ -12,7 +12,7 @@ from cannery.cli.help import Command
 from cannery.options import SPECS, Group
 
 #: Lines of a small terminal that is not the smallest.
-SCREEN = 40
+SCREEN = 41
 
 ALL = [cli.get_command(click.Context(cli), name) for name in COMMANDS]
 NETWORK = (

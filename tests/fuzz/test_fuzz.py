@@ -67,7 +67,7 @@ def test_networks_compute_what_the_model_says(kind: str, tmp_path: Path) -> None
     for seed in range(RUNS):
         case = make_case(Random(seed), kind)
         ran += check.try_case(case, tmp_path / str(seed), run=True).stage == "run"
-    assert ran > RUNS / 4
+    assert ran >= RUNS / 4
 
 
 def _case(seed: int = 1) -> Case:
