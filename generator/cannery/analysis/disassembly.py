@@ -81,6 +81,9 @@ class Function:
 _LABEL = re.compile(r"^[0-9a-f]+ <([^>]+)>:$")
 _LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S.*)$")
 _TARGET = re.compile(r"^(?:0x)?([0-9a-f]+) <.*>$")
+#: Tag_CPU_arch 21, Armv8.1-M, in an object file ("Addenda to, and Errata in, the ABI for the Arm
+#: Architecture", 3.3.5): its vector instructions are only read by GNU's objdump if it is told.
+_ARMV8_1_M = re.compile(rb"aeabi\0\x01.{4}(?:\x05[^\0]*\0)?\x06\x15", re.DOTALL)
 _COMMENT = re.compile(r"\s#.*$")
 _ARM_COMMENT = re.compile(r"\s(?:@|//|;).*$")
 _PREFIXES = {"rep", "repz", "repnz", "lock", "notrack", "bnd", "data16", "cs", "ds"}
@@ -148,7 +151,8 @@ def disassemble(
     tried = list(_programs(compiler, machine))
     for program in tried:
         functions = parse_disassembly(
-            _output([program, *_flags(program, machine), *_range(addresses), str(path)]), machine
+            _output([program, *_flags(program, machine, path), *_range(addresses), str(path)]),
+            machine,
         )
         if functions:
             return machine, functions
@@ -159,10 +163,13 @@ def disassemble(
     )
 
 
-def _flags(program: str, machine: Machine) -> list[str]:
+def _flags(program: str, machine: Machine, path: Path) -> list[str]:
+    flags = ["-d", "--no-show-raw-insn"]
+    if not Path(program).name.startswith("llvm"):
+        is_armv8_1_m = machine is Machine.ARM and _ARMV8_1_M.search(path.read_bytes())
+        return [*flags, "-marmv8.1-m.main"] if is_armv8_1_m else flags
     # Older LLVM versions do not read which extensions a file declares.
-    every = machine is Machine.RISCV64 and Path(program).name.startswith("llvm")
-    return ["-d", "--no-show-raw-insn", *([f"--mattr={RISCV_FEATURES}"] if every else [])]
+    return [*flags, f"--mattr={RISCV_FEATURES}"] if machine is Machine.RISCV64 else flags
 
 
 def _range(addresses: range | None) -> list[str]:
