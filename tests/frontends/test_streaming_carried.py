@@ -66,3 +66,18 @@ def test_states_that_change_places_are_not_the_layers_own(graph: Graph) -> None:
 def test_a_state_of_a_layer_has_no_axis_of_time() -> None:
     with pytest.raises(OptionError, match="'h' is not an input"):
         to_streaming(layered(), time_axis={"h": 2})
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_state_that_the_model_also_returns_stays_an_input(moved: bool) -> None:
+    b = Tame(3)
+    x, h, c = b.input("x", (1, STEPS, C)), b.input("h", (1, C)), b.input("c", (1, C))
+    projected = b.node(MatMul(), [x, b.weight(C, 4 * C)])
+    outputs = b.nodes(LSTM, [projected, b.weight(1, C, 4 * C), h, c], name="layer")
+    before = b.node(Reshape((1, 1, C)), [h]) if moved else h
+    for output in (*outputs, before):
+        b.output(output)
+    calls = to_streaming(declare_states(b.build(), {"h": outputs[1], "c": outputs[2]}))
+    assert "h" in calls.inputs and "c" not in calls.inputs
+    assert before in calls.outputs
+    assert {*calls.inputs, *calls.outputs} <= {*calls.types}

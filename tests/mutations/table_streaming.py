@@ -313,6 +313,11 @@ CHANGES: tuple[Change, ...] = (
         "following, axis = elements.reshape(places.shape), node.op.axis",
     ),
     _carried(
+        "a state that is also an output is no input any longer",
+        "alone = not state.initial and not _is_output(rewriter, state.input)",
+        "alone = not state.initial",
+    ),
+    _carried(
         "layers keep any states, whatever comes back",
         "return np.array_equal(following, first + np.arange(places.size).reshape(places.shape))",
         "return True",

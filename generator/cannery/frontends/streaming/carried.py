@@ -23,7 +23,8 @@ def keep_in_layers(graph: Graph) -> Graph:
     rewriter, kept, starts = Rewriter(graph), list[State](), set[str]()
     for state in graph.states:
         read = list(_reads(rewriter, state.input))
-        if read and not state.initial and all(_carries(rewriter, state, *r) for r in read):
+        alone = not state.initial and not _is_output(rewriter, state.input)
+        if read and alone and all(_carries(rewriter, state, *r) for r in read):
             kept.append(state)
             starts.update(node.inputs[k] for node, k in read)
     for node in rewriter.nodes:
@@ -43,6 +44,12 @@ def _reads(rewriter: Rewriter, value: str) -> Iterator[tuple[Node, int]]:
             yield from _reads(rewriter, node.output)
         else:
             yield from ((node, k) for k, given in enumerate(node.inputs) if given == value)
+
+
+def _is_output(rewriter: Rewriter, value: str) -> bool:
+    """Whether a value is an output, as it is or moved."""
+    moved = (node.output for node in rewriter.readers(value) if isinstance(node.op, MOVES))
+    return value in rewriter.outputs or any(_is_output(rewriter, v) for v in moved)
 
 
 def _carries(rewriter: Rewriter, state: State, node: Node, k: int) -> bool:
