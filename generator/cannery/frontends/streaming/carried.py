@@ -5,11 +5,11 @@ them: among layers that look back, recurrent ones keep their states by themselve
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
 from cannery.frontends.streaming.moved import MOVES, Places, origin
+from cannery.frontends.streaming.states import finish_without
 from cannery.ir.graph import Graph, Node, State
 from cannery.ir.rewrite import Rewriter
 from cannery.ops.concat.op import Concat
@@ -30,11 +30,7 @@ def keep_in_layers(graph: Graph) -> Graph:
     for node in rewriter.nodes:
         if not starts.isdisjoint(node.inputs) and isinstance(node.op, Recurrent):
             rewriter.update(node, inputs=["" if v in starts else v for v in node.inputs])
-    inputs, outputs = {s.input for s in kept}, {s.output for s in kept}
-    rewriter.outputs = tuple(v for v in graph.outputs if v not in outputs)
-    known = replace(graph, inputs=tuple(v for v in graph.inputs if v not in inputs))
-    rewriter.graph = replace(known, states=tuple(s for s in graph.states if s not in kept))
-    return replace(rewriter.finish(), outputs=rewriter.outputs) if kept else graph
+    return finish_without(rewriter, kept) if kept else graph
 
 
 def _reads(rewriter: Rewriter, value: str) -> Iterator[tuple[Node, int]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from cannery.errors import OptionError
 from cannery.frontends.streaming.moved import only_reader, origin
+from cannery.frontends.streaming.states import finish_without
 from cannery.ir.graph import Graph, Node, State
 from cannery.ir.rewrite import Rewriter
 from cannery.ops.concat.op import Concat
@@ -37,13 +38,7 @@ def join_by_padding(graph: Graph) -> tuple[Graph, Mapping[str, int]]:
     for node in rewriter.nodes:
         if isinstance(node.op, Concat):
             _pad_by_constants(rewriter, node)
-    if not rewriter.changed:
-        return graph, axes
-    inputs, outputs = {s.input for s in caches}, {s.output for s in caches}
-    rewriter.outputs = tuple(v for v in graph.outputs if v not in outputs)
-    known = replace(graph, inputs=tuple(v for v in graph.inputs if v not in inputs))
-    rewriter.graph = replace(known, states=tuple(s for s in graph.states if s not in caches))
-    return replace(rewriter.finish(), outputs=rewriter.outputs), axes
+    return finish_without(rewriter, caches) if rewriter.changed else graph, axes
 
 
 def _require_steps(rewriter: Rewriter, state: State, node: Node, axis: int) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from cannery.errors import OptionError, one_of
 from cannery.ir.graph import Graph, State
+from cannery.ir.rewrite import Rewriter
 
 
 def declare_states(graph: Graph, pairs: Mapping[str, str]) -> Graph:
@@ -37,6 +38,18 @@ def declare_states(graph: Graph, pairs: Mapping[str, str]) -> Graph:
         outputs=_last(graph.outputs, [s.output for s in states]),
         states=states,
     )
+
+
+def finish_without(rewriter: Rewriter, states: Collection[State]) -> Graph:
+    """The changed network without some of its states, which no other output needs any longer."""
+    graph, inputs, outputs = rewriter.graph, {s.input for s in states}, {s.output for s in states}
+    rewriter.outputs = tuple(v for v in graph.outputs if v not in outputs)
+    rewriter.graph = replace(
+        graph,
+        inputs=tuple(v for v in graph.inputs if v not in inputs),
+        states=tuple(s for s in graph.states if s not in states),
+    )
+    return replace(rewriter.finish(), outputs=rewriter.outputs)
 
 
 def _last(values: Sequence[str], moved: Sequence[str]) -> tuple[str, ...]:
