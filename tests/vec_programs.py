@@ -65,9 +65,12 @@ def toolchain(build: Build) -> Toolchain:
     name, flag, emulator = VARIANTS.get(build.target, (build.target, "", ()))
     found = need_toolchain(name)
     if build.compiler not in ("", found.compiler.kind):
-        if found.target.triple not in ("", f"{platform.machine()}-linux-gnu"):
+        triple = found.target.triple
+        other = triple not in ("", f"{platform.machine()}-linux-gnu")
+        if other and build.compiler != "clang":
             pytest.skip(f"{build.compiler} is tried for this machine only")
-        compiler = probe_compiler((need_program(build.compiler),))
+        command = (need_program(build.compiler), *([f"--target={triple}"] if other else []))
+        compiler = probe_compiler(command)
         private = private_flags(build.compiler, found.target.isa)
         found = replace(found, compiler=compiler, cflags=(*found.target.flags, *private))
     if not emulator:

@@ -168,7 +168,12 @@ def _same(found: Halves, expected: Halves) -> bool:
 
 @pytest.mark.parametrize(
     "build",
-    [Build("neon64half"), Build("neon64half", language="c++11", level="-O0")],
+    [
+        Build("neon64half"),
+        Build("neon64half", language="c++11", level="-O0"),
+        Build("neon64half", "clang"),
+        Build("neon64half", "clang", "c++11", "-O0"),
+    ],
     ids=str,
 )
 def test_words_round_as_float16_does(build: Build, tmp_path: Path) -> None:
