@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from cannery.errors import CanneryError, ModelError, UnsupportedError
 from cannery.frontends.custom import check_all_used, files_of
@@ -13,6 +13,7 @@ from cannery.frontends.fixed import constant_of, fixed_notes
 from cannery.frontends.interface import check_input_names, declare_input, finish
 from cannery.frontends.metadata import sound_names
 from cannery.frontends.noise import Noise, NoNoiseError
+from cannery.frontends.onnx.channels import meets_channels_first
 from cannery.frontends.onnx.choices import Choices
 from cannery.frontends.onnx.control import CONTROL, follow
 from cannery.frontends.onnx.custom import custom_name, custom_value
@@ -74,18 +75,6 @@ _INPUT_DTYPES = {
 
 #: Operators that walk along sequences.
 _RECURRENT = frozenset({"LSTM", "GRU", "RNN", "Loop", "Scan"})
-
-#: Operators that see channels in axis 1, of their first input.
-_CHANNELS_FIRST = frozenset(
-    "Conv ConvTranspose MaxPool AveragePool GlobalMaxPool GlobalAveragePool BatchNormalization"
-    " InstanceNormalization GroupNormalization Resize Upsample DepthToSpace SpaceToDepth"
-    " LpPool GlobalLpPool LRN GridSample ConvInteger QLinearConv".split()
-)
-#: Operators that keep the order of axes.
-_TRANSPARENT = frozenset(
-    "Add Sub Mul Div Cast Clip Identity Dropout Pad Relu LeakyRelu Concat Slice Neg Sigmoid"
-    " HardSwish Elu Split Tanh QuantizeLinear DequantizeLinear".split()
-)
 
 
 def build_graph(model: OnnxModel, options: ImportOptions) -> Graph:
@@ -169,10 +158,10 @@ class _Importer:
         self._builder = GraphBuilder(model.name)
         self._doubles = Doubles()
         self._noise = Noise(options.noise, self._builder)
+        self._meets_channels_first = partial(meets_channels_first, readers(nodes))
         self._state = ImportState(
             self._builder, model.opset, self._meets_channels_first, self._noise
         )
-        self._readers = readers(nodes)
         self._values: dict[str, Value] = {}
         self._unknown: set[str] = set()
         self._problems: list[Problem] = []
@@ -322,20 +311,6 @@ class _Importer:
             raise
         self._values[given.name] = Computed(name, perm, shape, self._builder.types[name].dtype)
         return is_first
-
-    def _meets_channels_first(self, name: str) -> bool:
-        """Whether a tensor is read, perhaps after elementwise nodes, with channels in axis 1."""
-        waiting, seen = [name], {name}
-        while waiting:
-            value = waiting.pop()
-            for node in self._readers.get(value, ()):
-                if node.kind in _CHANNELS_FIRST and node.inputs[0] == value:
-                    return True
-                if node.kind in _TRANSPARENT:
-                    fresh = set(node.outputs) - seen
-                    seen |= fresh
-                    waiting += sorted(fresh)
-        return False
 
     def _output(self, name: str) -> tuple[str, bool]:
         """The value of an output, and whether it is an image with channels first."""

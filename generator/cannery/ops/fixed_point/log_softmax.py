@@ -12,7 +12,7 @@ from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_axis, require_shape, require_type
 from cannery.ops.fixed_point.arithmetic import Factor, by_factor, shifted
 from cannery.ops.fixed_point.logarithm import logarithm
-from cannery.ops.fixed_point.softmax import MOST, SUM_BITS
+from cannery.ops.fixed_point.softmax import MOST, SUM_BITS, sum_of_row
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body
 
@@ -69,12 +69,7 @@ class FixedLogSoftmax(ScalarOp):
         with c.nest("i", x.shape[:-1]) as row:
             c(f"int32_t largest = {x.at(*row, '0')};")
             c("int32_t sum = 0, least;")
-            with c.loop("k", x.shape[-1]) as k:
-                place = x.at(*row, k)
-                c(f"largest = {place} > largest ? {place} : largest;")
-            with c.loop("k", x.shape[-1]) as k:
-                term = f"{table.name}[largest - {x.at(*row, k)}]"
-                c(f"sum += cannery_shifted({term}, {SUM_BITS});")
+            sum_of_row(c, x, table, row)
             c(f"sum = cannery_logarithm(sum, {SUM_BITS});")
             c(f"least = cannery_rescaled(sum + INT32_MIN, {back});")
             c(f"least = least > {-self.reach - 1} ? least : {-self.reach - 1};")

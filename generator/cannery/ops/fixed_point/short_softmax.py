@@ -11,6 +11,7 @@ from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_axis, require_shape, require_type
 from cannery.ops.fixed_point.arithmetic import Factor, by_factor
+from cannery.ops.fixed_point.softmax import largest_of_row
 from cannery.ops.fixed_point.tables import ENTRIES, looked_up, short_table
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body
@@ -76,9 +77,7 @@ class ShortSoftmax(ScalarOp):
         with c.nest("i", x.shape[:-1]) as row:
             c(f"int largest = {x.at(*row, '0')}, right = 0;")
             c("int32_t sum = 0, inverse;")
-            with c.loop("k", x.shape[-1]) as k:
-                place = x.at(*row, k)
-                c(f"largest = {place} > largest ? {place} : largest;")
+            largest_of_row(c, x, row)
             with c.loop("k", x.shape[-1]) as k:
                 factor = f"{self.factor.multiplier}, {self.factor.shift}"
                 c(f"const int32_t d = cannery_rescaled({x.at(*row, k)} - largest, {factor});")

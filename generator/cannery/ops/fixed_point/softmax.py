@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_axis, require_shape, require_type
 from cannery.ops.fixed_point.arithmetic import I64, high_product, shifted
 from cannery.ops.scalar.base import ScalarOp
-from cannery.ops.scalar.body import Body
+from cannery.ops.scalar.body import Body, Tensor
 
 _BYTES = (DType.INT8, DType.UINT8)
 
@@ -83,12 +84,7 @@ class FixedSoftmax(ScalarOp):
         with c.nest("i", x.shape[:-1]) as row:
             c(f"int largest = {x.at(*row, '0')};")
             c("int32_t sum = 0, scale, over;")
-            with c.loop("k", x.shape[-1]) as k:
-                place = x.at(*row, k)
-                c(f"largest = {place} > largest ? {place} : largest;")
-            with c.loop("k", x.shape[-1]) as k:
-                term = f"{table.name}[largest - {x.at(*row, k)}]"
-                c(f"sum += cannery_shifted({term}, {SUM_BITS});")
+            sum_of_row(c, x, table, row)
             c(f"scale = cannery_reciprocal(sum, {SUM_BITS}, &over);")
             with c.loop("k", x.shape[-1]) as k:
                 term = f"{table.name}[largest - {x.at(*row, k)}]"
@@ -96,3 +92,21 @@ class FixedSoftmax(ScalarOp):
                 c(f"const int32_t v = cannery_shifted(cannery_high({term}, scale), {shift});")
                 bounds = f"{info.min}, {info.max}"
                 c(f"{y.at(*row, k)} = ({y.c})cannery_bounded(v + {info.min}, {bounds});")
+
+
+def sum_of_row(c: Body, x: Tensor, table: Tensor, row: Sequence[str]) -> None:
+    """Adds to the C variable `sum` the exponentials of what a row lacks of its `largest` number.
+
+    `largest` starts as the first one.
+    """
+    largest_of_row(c, x, row)
+    with c.loop("k", x.shape[-1]) as k:
+        term = f"{table.name}[largest - {x.at(*row, k)}]"
+        c(f"sum += cannery_shifted({term}, {SUM_BITS});")
+
+
+def largest_of_row(c: Body, x: Tensor, row: Sequence[str]) -> None:
+    """Makes the C variable `largest`, which starts as the row's first number, its largest one."""
+    with c.loop("k", x.shape[-1]) as k:
+        place = x.at(*row, k)
+        c(f"largest = {place} > largest ? {place} : largest;")
