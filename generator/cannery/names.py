@@ -20,10 +20,12 @@ _KEYWORDS = frozenset(
     """.split()
 )
 
-#: Macros of gcc and clang in gnu modes on today's targets; each would turn a name into `1`.
+#: Macros of C's headers, and of gcc and clang in gnu modes on today's targets, which turn a name
+#: into `1`.
 _MACROS = frozenset(
     """
-    AVR i386 linux mc68000 mips MIPSEB MIPSEL MSP430 powerpc PPC sparc sun unix WIN32 WIN64 WINNT
+    AVR i386 INFINITY linux mc68000 mips MIPSEB MIPSEL MSP430 NAN NULL powerpc PPC sparc sun unix
+    WIN32 WIN64 WINNT
     """.split()
 )
 
@@ -53,7 +55,9 @@ def check_tensor_name(name: str) -> str:
     if name in _KEYWORDS:
         raise OptionError(f"{name!r} is a word of C or C++", cure="take another name")
     if name in _MACROS:
-        raise OptionError(f"{name!r} is a macro of gcc on some systems", cure="take another name")
+        raise OptionError(
+            f"{name!r} is a macro of C, or of gcc on some systems", cure="take another name"
+        )
     return name
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -63,6 +63,19 @@ def check_output_folder(path: Path, option: str) -> None:
     for place in (path, *path.parents):
         if place.exists() and not place.is_dir():
             raise OptionError(f"{place} is not a folder", where=option, cure="name another one")
+
+
+def check_replaceable(folder: Path, paths: Iterable[str], option: str) -> None:
+    """Raise OptionError if a file that an option adds would replace one of the user's.
+
+    Such files have names that projects use as well; those that Cannery has written name it.
+    """
+    for path in (folder / each for each in paths):
+        if path.is_file() and b"Cannery" not in path.read_bytes():
+            raise OptionError(
+                f"{path} was not written by Cannery, and would be replaced",
+                where=option, cure="name a folder of its own",
+            )  # fmt: skip
 
 
 def _holds(path: Path, data: Content) -> bool:

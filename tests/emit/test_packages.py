@@ -14,6 +14,7 @@ from cannery.cli import invoke
 from cannery.cli.compile import FRAMEWORKS
 from cannery.emit.packages import PACKAGES, package_files
 from cannery.errors import OptionError
+from cannery.output_files import check_replaceable
 from cannery.resources import ball_example_dir
 from cannery.target.compiler import private_flags
 from cannery.target.isa import isa
@@ -165,6 +166,27 @@ def test_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke([*words, "--isa", "generic", "--shared"]) == 2
     assert "leave out --shared" in capsys.readouterr().err
     assert not (tmp_path / "net").exists()
+
+
+def test_files_of_others_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Projects have files of these names, too; those that Cannery wrote are replaced."""
+    kinds = ("make", "meson", *FRAMEWORKS)
+    more = [word for kind in kinds for word in ("--emit", kind)]
+    net = folder(tmp_path, "make", *more)
+    sources = ("ball.c", "ball_selftest.c", "ball_static.c", "ball_weights.c", "ball.json")
+    paths = [str(path.relative_to(net)) for path in net.rglob("*") if path.is_file()]
+    added = [each for each in paths if not each.endswith((".h", ".hpp")) and each not in sources]
+    assert len(added) == len(kinds) + 3, "Zephyr's are three, ESP-IDF's two"
+    check_replaceable(net, added, "--emit")
+    for path in added:
+        (net / path).write_text("mine")
+        with pytest.raises(OptionError, match=f"{path} was not written by Cannery"):
+            check_replaceable(net, [path], "--emit")
+    words = ["compile", str(BALL), "-o", str(net), "--target", TARGET, *more, "--batch", "2"]
+    before = (net / "ball.c").read_bytes()
+    assert invoke(words) == 2
+    assert "--emit make: " in capsys.readouterr().err
+    assert (net / "ball.c").read_bytes() == before, "nothing is written"
 
 
 def test_large_weights(tmp_path: Path) -> None:

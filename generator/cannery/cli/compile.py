@@ -16,7 +16,12 @@ from cannery.contents import Content
 from cannery.errors import OptionError
 from cannery.ir.graph import HalfLayers, HalfWeights, Quantization
 from cannery.options import Options
-from cannery.output_files import check_output_file, check_output_folder, write_files
+from cannery.output_files import (
+    check_output_file,
+    check_output_folder,
+    check_replaceable,
+    write_files,
+)
 from cannery.target.targets import ANY
 
 if TYPE_CHECKING:
@@ -118,6 +123,7 @@ def command(
             more = package_files(kind, options.name, compiled.files)
         else:
             more = dict([build_file(kind, options.name, compiled.files, options.cc or "")])
+        check_replaceable(folder, more, f"--emit {kind}")
         compiled = replace(compiled, files={**compiled.files, **more})
     if not sources_only:
         compiled = with_library(options, compiled)
