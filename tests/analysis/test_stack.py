@@ -119,9 +119,18 @@ def test_recursion_and_pointers() -> None:
         bl <k+4>
         nop
         bx lr
+        l:
+        nop
+        nop
+        bl <l+2>
+        m:
+        push {r4, lr}
+        bl <l>
+        pop {r4, pc}
     """
     use = StackUse(Machine.ARM, functions(text))
     assert use.recursive(["f"]) == ("g", "h")
+    assert use.recursive(["m"]) == () and use.depth("l").bytes == 0, "it does not go on after that"
     assert use.indirect(["i", "f"]) == ("i",)
     assert use.recursive(["j", "k"]) == (), "a loop, and a long jump of Thumb-1"
     assert use.depth("f").bytes == 8

@@ -128,6 +128,17 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["flash"] == sections["code"] + sections["constants"] + sections["data"]
 
 
+def test_memory_for_several_images(capsys: pytest.CaptureFixture[str]) -> None:
+    """`run_many` may need more workspace, depth first as well."""
+    need_runner(need_toolchain("cortex-m4"), strict=True)
+    words = ["guarantees", str(BALL), "--target", "cortex-m4", "--max-ram", "2K", "--many", "4"]
+    assert invoke(words) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    (single,) = (line[1] for line in lines if line[:1] == ["workspace"] and line[1] != "of")
+    (many,) = (line[3] for line in lines if line[:3] == ["workspace", "of", "run_many"])
+    assert 1000 < int(single.replace(",", "")) <= 2048 < int(many.replace(",", ""))
+
+
 def test_x86_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     need_runner(need_toolchain("sse2"), strict=True)
     assert invoke(["guarantees", str(BALL), "--target", "sse2"]) == 2

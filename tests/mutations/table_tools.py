@@ -122,8 +122,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _stack(
         "a jump to another function keeps no frame",
-        "elif kind in (Branch.ALWAYS, Branch.MAYBE) and instruction.target not in own:",
-        "elif kind is Branch.CALL and instruction.target not in own:",
+        "if leaves or kind is Branch.CALL:",
+        "if kind is Branch.CALL:",
     ),
     _stack(
         "paths that disagree do not matter",
@@ -137,8 +137,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _stack(
         "long jumps of Thumb-1 are calls",
-        "if kind is Branch.CALL and instruction.target not in own[1:]:",
-        "if kind is Branch.CALL:",
+        "if kind is Branch.CALL and instruction.target in own[1:]:",
+        "if False:",
     ),
     _inorder(
         "what has to come first of a pair does not come second",

@@ -272,10 +272,11 @@ def _calls(
     kind = Branch.NONE
     for instruction, depth in zip(blocks[number].instructions, depths, strict=True):
         kind = branch_kind(instruction, machine)
-        if kind is Branch.CALL and instruction.target not in own[1:]:
+        if kind is Branch.CALL and instruction.target in own[1:]:
             # A call into the function itself, but not to its beginning, is Thumb-1's long jump.
-            yield Call(depth, instruction.target)
-        elif kind in (Branch.ALWAYS, Branch.MAYBE) and instruction.target not in own:
+            kind = Branch.ALWAYS
+        leaves = kind in (Branch.ALWAYS, Branch.MAYBE) and instruction.target not in own
+        if leaves or kind is Branch.CALL:
             yield Call(depth, instruction.target)
         elif kind is Branch.AWAY and _through_register(instruction, machine):
             yield Call(depth, None)

@@ -110,6 +110,8 @@ def _memory(memory: Memory) -> list[list[object]]:
         ["flash", memory.flash, f"code {code:,}, constants {constants:,}"],
         ["workspace", memory.workspace, "RAM that the caller gives, or a static one"],
     ]
+    if memory.many_workspace > memory.workspace:
+        rows.append(["workspace of run_many", memory.many_workspace, "instead of the other one"])
     if memory.state:
         rows.append(["state", memory.state, "RAM for each sequence"])
     return [*rows, ["variables", memory.variables, "RAM of the library itself"]]

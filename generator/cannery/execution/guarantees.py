@@ -97,12 +97,13 @@ class Calls:
 class Memory:
     """Bytes of the library: sections, and the memory that its caller provides.
 
-    `static_workspace` is that of `<name>_run`, which a program has only if it calls that.
+    `many_workspace` is that of `<name>_run_many`. A static workspace of the size of `workspace` is
+    in a program only if it calls `<name>_run`.
     """
 
     sections: SectionSizes
     workspace: int
-    static_workspace: int
+    many_workspace: int
     state: int
 
     @property
@@ -148,7 +149,7 @@ def guarantees(
     """
     with temporary_folder() as folder:
         sections, _ = library_sections(folder, source, files, toolchain)
-    memory = Memory(sections, source.single_bytes, source.single_bytes, source.states.bytes)
+    memory = Memory(sections, source.single_bytes, source.many_bytes, source.states.bytes)
     told = replace(toolchain, cflags=(*toolchain.cflags, "-fstack-usage"))
     samples = box_samples(source.graph, count, box)
     with network_program(source, files, told, samples) as program:
