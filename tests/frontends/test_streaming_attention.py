@@ -27,7 +27,7 @@ from cannery.ops.ordering.cumulative import CumSum
 from cannery.ops.reduce.op import ReduceMean, ReduceSum
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import Softmax
-from frontends.causal_nets import STEPS, Tame, call_by_call, compare
+from frontends.causal_nets import STEPS, Tame, call_by_call, compare, sequence
 
 Array = NDArray[np.float32]
 
@@ -130,6 +130,32 @@ def test_attention_to_a_few_later_steps(block: int) -> None:
     calls = to_streaming(graph, block, AUTO).calls
     assert calls and calls.latency == 3
     assert compare(graph, block, AUTO) == STEPS - 3
+
+
+@pytest.mark.parametrize("block", [1, 4])
+@pytest.mark.parametrize("back", [2, 3, 6])
+@pytest.mark.parametrize("taps", [0, 3])
+def test_what_comes_before_attention_may_delay_it(back: int, taps: int, block: int) -> None:
+    """It then looks ahead at steps that have come, and so may what follows it. The whole sequence
+    has none of those at its end.
+    """
+    b = Tame(3)
+    x = b.node(Pad(((0, 0), (back, 0), (0, 0)), 0.5), [b.input("x", (1, STEPS, 3))])
+    x = b.node(Slice((0, 0, 0), (1, STEPS, 3), (1, 1, 1)), [x])
+    mask = np.where(band(3, 2), -0.2 * np.abs(DISTANCE), -np.inf)
+    scores = b.node(MatMul(transpose_b=True), [b.node(MatMul(), [x, b.weight(3, 3)]), x])
+    scaled = b.node(Mul(), [scores, b.constant("scale", np.full((), 0.7))])
+    mixed = b.node(MatMul(), [b.node(Softmax(2), [added(mask)(b, scaled)]), x])
+    if taps:
+        mixed = b.node(Conv((1,), ((0, taps - 1),), (1,)), [mixed, b.weight(taps, 3, 3)])
+    graph, ahead = b.graph(mixed), 2 + max(taps - 1, 0)
+    calls, x_ = to_streaming(graph, block, AUTO), sequence(graph)
+    late = max(0, ahead - back)
+    assert calls.calls and calls.calls.latency == late
+    made = np.concatenate(call_by_call(calls, x_, block)[0], 1)[:, late:]
+    whole = np.asarray(evaluate(graph, {"x": x_})[graph.outputs[0]])
+    sure = STEPS - max(late, ahead)
+    np.testing.assert_allclose(made[:, :sure], whole[:, :sure], atol=1e-6)
 
 
 def test_what_is_no_number_before_the_first_step_has_no_share() -> None:

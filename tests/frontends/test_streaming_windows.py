@@ -27,7 +27,8 @@ from cannery.ops.normalization.op import GroupNormalization, LayerNormalization
 from cannery.ops.ordering.cumulative import CumProd, CumSum
 from cannery.ops.ordering.extremes import TopK
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
-from cannery.ops.recurrent.op import Gru
+from cannery.ops.recurrent.base import Recurrent
+from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 from cannery.ops.reduce.op import ReduceMean
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import Softmax
@@ -124,6 +125,32 @@ def test_latency_is_the_least(build: Build, delay: int) -> None:
     if delay:
         with pytest.raises(OptionError, match=f"looks ahead.*--latency {delay} "):
             to_streaming(graph, 1, delay - 1)
+
+
+def recurrent(kind: type[Recurrent]) -> Build:
+    """Of three cells, which begin with a constant."""
+
+    def build(b: Net, x: str) -> str:
+        functions = [(Sigmoid(),)] * (kind is not Rnn) + [(Tanh(),)] * (1 + (kind is Lstm))
+        p = b.node(MatMul(), [x, b.weight(3, 3 * kind.gates)])
+        given = [b.weight(1, 3, 3 * kind.gates), *(b.weight(1, 3) for _ in range(kind.states))]
+        layer = kind(3, tuple(functions), returns=("sequence",))
+        return b.nodes(layer, [p, *given], name=b.unique("layer"))[0]
+
+    return build
+
+
+@pytest.mark.parametrize("kind", [Rnn, Gru, Lstm])
+@pytest.mark.parametrize("ahead", [2, 5])
+def test_recurrent_layers_begin_within_a_call(kind: type[Recurrent], ahead: int) -> None:
+    """Behind what looks ahead, no later than that: a call brings some steps that do not exist."""
+    graph = network(chain(conv(0, ahead, taps=ahead + 1), recurrent(kind), conv(2, 0)))
+    for block in (1, 2, 4, 12):
+        calls = to_streaming(graph, block, AUTO).calls
+        assert calls and calls.latency == ahead
+        assert compare(graph, block, AUTO) == STEPS - ahead
+    for seed, blocks in enumerate(((1, 3, 4), (4, 12), (2, 5))):
+        assert compare_mixed(graph, blocks, AUTO, seed) > STEPS
 
 
 def test_one_past_for_all_readers() -> None:

@@ -402,6 +402,18 @@ CHANGES: tuple[Change, ...] = (
         (kernels("conv.winograd_oc", "generic", "avx2"),),
     ),
     Change(
+        "integer recurrent layers compute a step that does not exist",
+        "generator/cannery/ops/quantized/gates.c.j2",
+        "if (s < first)",
+        "if (s + 1 < first)",
+        (kernels("quantized.gates", "generic", "avx2"),),
+    ),
+    _gates(
+        "recurrent layers compute a step that does not exist",
+        "if (s < first)",
+        "if (s + 1 < first)",
+    ),
+    Change(
         "integer LSTM with coupled gates forgets nothing",
         "generator/cannery/ops/quantized/gates.c.j2",
         "{ units[0] }})));",

@@ -47,8 +47,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _one_step(
         "last_of_one_step takes a sequence for its last step",
-        "return steps == 1 and not op.lengths",
-        "return not op.lengths",
+        "sure = steps == 1 and not op.lengths",
+        "sure = not op.lengths",
     ),
     _common(
         "eliminate_common ignores attributes",

@@ -107,6 +107,21 @@ CHANGES: tuple[Change, ...] = (
         "True",
     ),
     _attention(
+        "attention waits for steps that are known before the first call",
+        "if late + ahead < 0 and b.folds:",
+        "if False:",
+    ),
+    _attention(
+        "attention to padding sees what comes later",
+        "+ band.mask()[:, band.behind :]",
+        "+ 0 * band.mask()[:, band.behind :]",
+    ),
+    _past(
+        "recurrent layers begin before their sequence does in some calls",
+        "late = self.scalar(float(stream.delay))",
+        "late = self.scalar(float(stream.delay - 1))",
+    ),
+    _attention(
         "what is no number before the first step has a share",
         "value = b.masked(value, stream, 0.0)",
         "pass",
@@ -342,11 +357,6 @@ CHANGES: tuple[Change, ...] = (
         "recurrent layers begin with zeros after padding",
         "starts = dict(enumerate(ends))",
         "pass",
-    ),
-    _known(
-        "recurrent layers begin with the call whose padding it is",
-        "if isinstance(node.op, Recurrent) and late > 0:",
-        "if isinstance(node.op, Recurrent):",
     ),
     _known(
         "constants of steps are those of the first one in padding",

@@ -23,6 +23,7 @@ from cannery.ops.quantized.scale import Quantize
 from cannery.ops.quantized.table import make_table
 from cannery.ops.quantized.winograd import MOST_CHANNELS
 from ops.cases import Net, add_case, case
+from ops.cases_recurrent import first_step
 
 INT32, INT16, INT8, UINT8 = DType.INT32, DType.INT16, DType.INT8, DType.UINT8
 FLOAT32 = DType.FLOAT32
@@ -146,7 +147,6 @@ def lstm(
     reverse = attributes.get("reverse", (False,))
     d, bound = len(reverse), 8192 if dtype is INT16 else 127
     repeated = activations * (d * kind.functions // len(activations))
-    op = kind(cells, repeated, bound, dtype, **attributes)
     table = make_table(GATE)
     assert table is not None
     p = net.input("p", (samples, steps, d * gates * cells))
@@ -164,8 +164,12 @@ def lstm(
         inputs.append(
             net.constant("q", net.rng.standard_normal((d, kind.others * cells)) * table.scale / 8)
         )
+    if "first" in attributes:
+        inputs += [""] * (6 - len(inputs))
+        inputs.append(first_step(net, attributes.pop("first")))
     # What goes into a gate is in steps of its table, some of it beyond.
     wide = net.node(Mul(), [p, net.constant("steps", np.float32(2.0 * table.scale))])
+    op = kind(cells, repeated, bound, dtype, **attributes)
     return net.graph(*net.nodes(op, [wide, *inputs[1:]], name="lstm"))
 
 
@@ -187,6 +191,14 @@ LAYERS: dict[str, Any] = {
     "coupled": (14, 3, 1, "ii", {"coupled": True, "peepholes": True, "returns": ALL}),
     "coupled_plain": (37, 3, 1, "zz", {"coupled": True, "clip": 100.0}),
     "lengths": (10, 4, 3, "ii", {**BOTH, "lengths": (3, 0, 4), "returns": ALL}),
+    "first": (9, 5, 2, "ic", {"peepholes": True, "first": 2.0, "returns": ALL}),
+    "gru_reset_first": (
+        9, 4, 1, "iz", {"kind": QuantizedGru, **RESET, "first": 3.0, "returns": ALL[:2]},
+    ),
+    "rnn_first_after_all": (
+        6, 3, 1, "iz", {"kind": QuantizedRnn, "activations": (INPUT,), "first": 9.0,
+                        "returns": ("hidden",)},
+    ),
     "lengths_of_one": (9, 4, 1, "zz", {**BOTH, "lengths": (2,), "returns": ALL[:2]}),
     "rnn_lengths": (
         6, 3, 2, "iz", {"kind": QuantizedRnn, "activations": (INPUT,), "lengths": (3, 1),

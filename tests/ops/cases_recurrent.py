@@ -1,4 +1,4 @@
-"""Recurrent layers: kinds, directions, states, lengths, peepholes, activations, sizes."""
+"""Recurrent layers: kinds, directions, states, lengths, first steps, peepholes, sizes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from cannery.ir.graph import Graph
-from cannery.ops.elementwise import Clip, HardSigmoid, Relu, Sigmoid, Softsign, Tanh
+from cannery.ops.elementwise import Add, Clip, HardSigmoid, Mul, Relu, Sigmoid, Softsign, Tanh
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 from ops.cases import Net, add_case
@@ -41,6 +43,14 @@ CASES: dict[str, tuple[type[Recurrent], int, int, int, str, dict[str, Any]]] = {
     "lstm_lengths": (Lstm, 8, 5, 3, "zz", {"lengths": (5, 2, 0), **BOTH, "returns": ALL}),
     "lstm_lengths_of_one": (Lstm, 7, 4, 1, "zz", {"lengths": (2,), **BOTH, "returns": ALL}),
     "rnn_lengths_of_one": (Rnn, 9, 3, 1, "z", {"lengths": (1,), "reverse": (True, False)}),
+    "lstm_first": (Lstm, 9, 5, 2, "ic", {"peepholes": True, "first": 2.0, "returns": ALL}),
+    "lstm_first_of_one": (Lstm, 20, 1, 1, "ii", {"first": 1.0, "returns": ALL}),
+    "gru_first": (
+        Gru, 7, 4, 1, "i",
+        {"linear_before_reset": True, "bias": True, "first": 3.0, "returns": ("hidden",)},
+    ),
+    "rnn_first_after_all": (Rnn, 8, 3, 1, "z", {"first": 9.0, "returns": ("sequence", "hidden")}),
+    "rnn_first_before_all": (Rnn, 8, 3, 1, "i", {"first": -9.0}),
     "lstm_functions": (
         Lstm, 10, 3, 1, "zz",
         {**BOTH, "activations": ((HardSigmoid(),), (), (Softsign(),), GATE, INPUT, INPUT)},
@@ -70,6 +80,12 @@ CASES: dict[str, tuple[type[Recurrent], int, int, int, str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+def first_step(net: Net, first: float) -> str:
+    """The number of the first step that exists, computed; a layer cuts its fraction off."""
+    none = net.node(Mul(), [net.input("first", (1,)), net.constant("none", np.zeros(1))])
+    return net.node(Add(), [none, net.constant("begin", np.full(1, first + 0.5))])
+
+
 def recurrent_graph(
     kind: type[Recurrent], cells: int, steps: int, samples: int, states: str,
     attributes: Mapping[str, Any],
@@ -90,6 +106,9 @@ def recurrent_graph(
     for name, make_other in others.items():
         if given.pop(name, False):
             inputs.append(make_other())
+    if "first" in given:
+        inputs += [""] * (2 + kind.states + kind.others - len(inputs))
+        inputs.append(first_step(net, given.pop("first")))
     op = kind(cells, given.pop("activations", USUAL[kind] * d), **given)
     return net.graph(*net.nodes(op, inputs, name="layer"))
 

@@ -25,7 +25,8 @@ def last_of_one_step(graph: Graph) -> Graph:
 def _returns_twice(rewriter: Rewriter, node: Node, op: Recurrent) -> bool:
     """Whether both are the same numbers: a sample of no steps would return its initial state."""
     steps = rewriter.types[node.inputs[0]].shape[1]
-    return steps == 1 and not op.lengths and {SEQUENCE, HIDDEN} <= set(op.returns)
+    sure = steps == 1 and not op.lengths and not op.first_input(node.inputs)
+    return sure and {SEQUENCE, HIDDEN} <= set(op.returns)
 
 
 def _share(rewriter: Rewriter, node: Node, op: Recurrent) -> None:

@@ -32,7 +32,7 @@ def why_float(graph: Graph, node: Node) -> str:
     op = node.op
     assert isinstance(op, Lstm | Gru | Rnn)
     p, r, *rest = node.inputs
-    if not all(v in graph.constants for v in (r, *rest[op.states :]) if v):
+    if not all(v in graph.constants for v in (r, *rest[op.states : op.states + op.others]) if v):
         return "its weights are not constant"
     if p in graph.constants:
         return "its input is constant"
@@ -66,7 +66,7 @@ def rewrite_recurrent(draft: Draft, node: Node) -> None:
     op, graph = node.op, draft.graph
     assert isinstance(op, Lstm | Gru | Rnn)
     p, r, *rest = (*node.inputs, "", "", "")[:5]
-    h0, c0, others = rest if isinstance(op, Lstm) else (rest[0], "", rest[1])
+    h0, c0, others = rest if isinstance(op, Lstm) else (rest[0], "", rest[1] if op.others else "")
     steps, new = gate_steps(op), list[Node]()
     if p not in draft.gates:
         factor = draft.constant(f"{node.name}/steps", steps.reshape(-1))
@@ -91,8 +91,8 @@ def rewrite_recurrent(draft: Draft, node: Node) -> None:
         c0,
     ]
     if others:
-        peepholes = in_steps(op, graph.constants[others])
-        inputs.append(draft.constant(f"{node.name}/others", peepholes))
+        others = draft.constant(f"{node.name}/others", in_steps(op, graph.constants[others]))
+    inputs += [others, op.first_input(node.inputs)]
     while not inputs[-1]:
         inputs.pop()
     form: dict[str, Any] = {}

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.errors import UnsupportedError
+from cannery.frontends.streaming.lead import first, results
 from cannery.frontends.streaming.past import Builder
 from cannery.frontends.streaming.stream import Stream
 from cannery.frontends.time_axis import Use, one_step
@@ -108,15 +109,48 @@ def attend(b: Builder, a: Attention, streams: Mapping[str, Stream]) -> Stream:
     if len({(streams[each].count, streams[each].every) for each in (q, k, v)}) > 1:
         raise UnsupportedError("it joins values that come at different rates")
     behind, ahead = _sight(b.graph, a)
-    late = max(0, streams[k].delay, streams[v].delay, streams[q].delay - ahead)
-    query, begun = b.begun(q, streams[q])
+    late = max(_known(streams[k]), _known(streams[v]), _known(streams[q]) - ahead)
+    lead = None
+    if late + ahead < 0 and b.folds:
+        known = _Band(-late - ahead, behind, ahead, late)
+        lead = _lead(b, a, [streams[each] for each in (q, k, v)], known)
+    elif late + ahead < 0:
+        late = -ahead
+    query, begun = b.begun(q, streams[q]) if streams[q].copies else (q, streams[q])
     query, _ = b.delayed(query, begun, late + ahead)
     keys, values = (_window(b, streams, value, late, behind + ahead) for value in (k, v))
     scores = b.op(a.product.op, a.product.name, query, keys)
     shares = _shares(b, a, scores, _Band(count, behind, ahead, late), streams[q])
     b.add(replace(a.result, inputs=(shares, values)))
     time = b.graph.types[a.result.output].rank - 2
-    return Stream(time, count, late + ahead, every=streams[q].every)
+    return Stream(time, count, late + ahead, lead, streams[q].every)
+
+
+def _known(stream: Stream) -> int:
+    """The delay of a value, element by element: copies of the first one come with that."""
+    return max(0, stream.delay + stream.copies) if stream.copies else stream.delay
+
+
+def _lead(b: Builder, a: Attention, leads: Sequence[Stream], band: _Band) -> Array:
+    """The first results, where queries, keys and values of so many steps are known before the
+    first call.
+    """
+
+    def known(stream: Stream, count: int) -> Array:
+        assert stream.lead is not None and stream.time is not None
+        return first(stream.lead, stream.time, count)
+
+    query, key, value = leads
+    keys = band.count + band.ahead
+    (found,) = results(a.product.op, known(query, band.count), known(key, keys))
+    for node in a.between:
+        if node is a.between[-1]:
+            found = np.asarray(found, np.float32) + band.mask()[:, band.behind :]
+        constants = {v: b.graph.constants[v] for v in node.inputs if v in b.graph.constants}
+        moved = {v: band.moved(array) for v, array in constants.items()}
+        cut = {v: array[..., -keys:] if _by_steps(array) else array for v, array in moved.items()}
+        (found,) = results(node.op, *(cut.get(v, found) for v in node.inputs))
+    return results(a.result.op, found, known(value, keys))[0]
 
 
 @dataclass(frozen=True)
@@ -193,7 +227,7 @@ def _window(b: Builder, streams: Mapping[str, Stream], value: str, late: int, re
         wide = Use(node.op, [source.time], types[:1], types[1], steps, count=stream.count + reach)
         inner = _window(b, streams, node.inputs[0], late, reach)
         return b.op(one_step(wide)[1], f"{value}/window", inner)
-    value, stream = b.begun(value, stream)
+    value, stream = b.begun(value, stream) if stream.copies else (value, stream)
     assert stream.time is not None
     value = b.masked(value, stream, 0.0)  # a share of 0 of what is no number would be none, either
     found = b.past(value, stream, reach + late - stream.delay, 0.0)

@@ -16,7 +16,7 @@ from cannery.ir.graph import Array, Graph, Node, State, free_name
 from cannery.ir.registry import Op
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.concat.op import Concat
-from cannery.ops.elementwise import Add, Min, Mul
+from cannery.ops.elementwise import Add, Max, Min, Mul, Sub
 from cannery.ops.logic.compare import Less, Where
 from cannery.ops.movement.op import Cast, Expand, Identity, Reshape, Slice, Transpose
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear, quantised
@@ -422,13 +422,15 @@ class Builder:
 
         return self._once(("index", stream.delay, stream.count, stream.every, shape), make)
 
-    def before(self, stream: Stream) -> str:
-        """bool[1]: whether all elements of this call are before the first one, or none."""
+    def missing(self, stream: Stream) -> str:
+        """float32[1]: how many elements come before the first one, in this call and later."""
 
         def make() -> str:
-            return self.op(Less(), "before", self._first(stream), self.scalar(float(stream.delay)))
+            late = self.scalar(float(stream.delay))
+            left = self.op(Sub(), "missing/left", late, self._first(stream))
+            return self.op(Max(), "missing", left, self.scalar(0.0))
 
-        return self._once(("before", stream.delay, stream.count, stream.every), make)
+        return self._once(("missing", stream.delay, stream.count, stream.every), make)
 
     def _first(self, stream: Stream) -> str:
         """float32[1]: the number of the first element of this call, counted without delay."""

@@ -21,7 +21,6 @@ from cannery.frontends.streaming.windows import along_time
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
 from cannery.ir.graph import Array, Calls, Graph, Node
 from cannery.ir.registry import Elementwise
-from cannery.ops.logic.compare import Where
 from cannery.ops.movement.op import Identity, Reshape, Transpose
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.recurrent.base import SEQUENCE, Recurrent
@@ -345,14 +344,6 @@ class Stepper:
             count = int(-late / self._step(latest))
             lead = self._of_padding(node, streams, count) if self.folds else None
             late = late if lead is not None else Fraction(0)
-        if isinstance(node.op, Recurrent) and late > 0:  # its first step must begin a call
-            whole = self.block * every
-            late = Fraction(-(-late // whole) * whole)
-            if len(self.blocks) > 1:
-                raise OptionError(
-                    f"its sequence begins {late} steps late, and must begin with a call",
-                    where="--block", cure="give one size",
-                )  # fmt: skip
         if len({s.count for s in known if not s.final}) > 1:
             raise UnsupportedError("it joins values that come at different rates")
         inputs = []
@@ -411,18 +402,12 @@ class Stepper:
                 f"{node.name}/{'hc'[k]}", (n, d), starts[k], every=stream.every if stream else 1
             )
         inputs = (*node.inputs[:2], *given, *others)
+        if stream and stream.delay > 0:
+            inputs = (*inputs, b.missing(stream))
         b.add(replace(node, op=full, inputs=inputs, outputs=tuple(outputs.values())))
         for k in owned:
             value = outputs[op.results[1 + k]]
-            if stream and stream.delay > 0:
-                value = self._begun(stream, given[k], value)
             b.add(Node(Identity(), following[k], (value,), (following[k],)))
-
-    def _begun(self, stream: Stream, before: str, after: str) -> str:
-        """A state that stays what it is until the first element of the sequence has come."""
-        b = self.builder
-        early = b.before(stream)
-        return b.op(Where(), f"{after}/begun", early, before, after)
 
     def _is_own(self, value: str) -> bool:
         """Whether a layer's state passes from step to step by itself; not where it is computed."""

@@ -32,7 +32,7 @@ from cannery.ops.quantized.scale import bounded
 from cannery.ops.quantized.table import make_table
 from cannery.ops.recurrent.base import KEPT_BYTES, SEQUENCE
 from cannery.ops.recurrent.gates import in_ways, side_by_side, tail_waits
-from cannery.ops.recurrent.render import returned
+from cannery.ops.recurrent.render import first_of, returned
 from cannery.ops.recurrent.weights import (
     gate_columns,
     pieces_of,
@@ -113,7 +113,7 @@ class QuantizedGates(Schedule):
         op = step.anchor.op
         if not step.alone or not isinstance(op, QuantizedRecurrent):
             return "not a quantised recurrent layer"
-        p, r, scale, _, _, others = _inputs(step)
+        p, r, scale, _, _, others, _ = _inputs(step)
         constant = all(v in graph.constants for v in (r, scale, others) if v)
         return "" if constant and p not in graph.constants else "only weights must be constant"
 
@@ -159,7 +159,7 @@ class QuantizedGates(Schedule):
     def kernel(self, job: Job) -> Kernel:
         t = typed(Tunables, job.params)
         op = _op(job.step)
-        _, r, scale, h0, c0, others = _inputs(job.step)
+        _, r, scale, h0, c0, others, _ = _inputs(job.step)
         cells = cell_blocks(op, t, job.isa)
         parts = _parts(op, cells, job.isa)
         constants = []
@@ -229,8 +229,8 @@ def _op(step: Step) -> QuantizedRecurrent:
 
 
 def _inputs(step: Step) -> tuple[str, ...]:
-    """p, r, scale, h0, c0, others; empty if absent."""
-    return (*step.anchor.inputs, "", "", "")[:6]
+    """p, r, scale, h0, c0, others, first; empty if absent."""
+    return (*step.anchor.inputs, "", "", "", "")[:7]
 
 
 def _padded(op: QuantizedRecurrent) -> int:
@@ -243,7 +243,7 @@ def _render(
 ) -> tuple[str, int, int]:  # fmt: skip
     """The text, the floats of its scratch memory, and its units: samples or directions."""
     t = typed(Tunables, job.params)
-    p, _, _, h0, c0, others = _inputs(job.step)
+    p, _, _, h0, c0, others, first = _inputs(job.step)
     samples, steps, _ = job.type(p).shape
     units = (samples if samples > 1 else op.directions) if job.cut else 0
     units = units if units > 1 else 0
@@ -278,6 +278,7 @@ def _render(
         tail=TAILS[type(op)], carries=op.carries_output,
         p=job.inputs[job.step.inputs.index(p)], results=returned(job, op.returns),
         h0=_initial(job, h0, "h0"), c0=_initial(job, c0, "c0"),
+        first=first_of(job, first),
         held=lambda t, name: bounded(t, name, op.bound), words=Words,
         store=Groups(op.dtype).store, put=put, bound=c_float(float(op.bound)),
         inverse=c_float(float(np.float32(1.0 / op.bound))), tiny=c_float(TINY),

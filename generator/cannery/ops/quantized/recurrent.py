@@ -23,7 +23,14 @@ from cannery.ops.quantized.arithmetic import (
     quantised,
 )
 from cannery.ops.quantized.table import Table, make_table
-from cannery.ops.recurrent.base import CELL, HIDDEN, SEQUENCE, check_lengths
+from cannery.ops.recurrent.base import (
+    CELL,
+    HIDDEN,
+    SEQUENCE,
+    check_first,
+    check_lengths,
+    first_step,
+)
 
 #: Added to a state before adding anything that may be 0, so that no state decays to a number so
 #: small that processors disagree on it. It is far below the last bit of a table's result.
@@ -47,9 +54,10 @@ class QuantizedRecurrent(QuantizedOp):
     """Integer recurrent weights; G gates in the order of ONNX, as in `Recurrent`.
 
     Inputs: p [N,T,D*G*H] projected inputs, r [D,H,G*H] integers, scale [D,G*H], h0? [N,D*H], c0?
-    [N,D*H], others? [D,O*H]. The argument of a gate is in steps of its table; so are p, scale and
-    others. Results: the sequence [N,T,D*H], integers, outputs times `bound`; the last output and
-    the last cell [N,D*H], float32. Only those that `returns` names are returned.
+    [N,D*H], others? [D,O*H], first? [1] as in `Recurrent`. The argument of a gate is in steps of
+    its table; so are p, scale and others. Results: the sequence [N,T,D*H], integers, outputs times
+    `bound`; the last output and the last cell [N,D*H], float32. Only those that `returns` names are
+    returned.
 
     One rounding per operation; unit is the unit of a table's results. `clip` > 0 bounds the
     arguments of the gates' functions, and `lengths` are the steps of each sample, as in
@@ -112,8 +120,8 @@ class QuantizedRecurrent(QuantizedOp):
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """Types of the returned values."""
-        (p, r, scale), (h0, c0, others) = operands(self, inputs, 3, 3)
-        require_float(self, p, scale, h0, c0, others)
+        (p, r, scale), (h0, c0, others, first) = operands(self, inputs, 3, 4)
+        require_float(self, p, scale, h0, c0, others, first)
         require_type(r.dtype in NARROW and r.dtype is self.dtype, self, f"weights {r}")
         require(1 <= self.directions <= 2, self, f"has {self.directions} directions, not 1 or 2")
         d, h, g = self.directions, self.cells, self.gates
@@ -124,6 +132,7 @@ class QuantizedRecurrent(QuantizedOp):
         require(p.rank == 3 and p.shape[2] == g * d * h, self, f"projected inputs {p}")
         n, steps, _ = p.shape
         check_lengths(self, self.lengths, n, steps)
+        check_first(self, first, self.reverse, self.lengths)
         require_shape(self, "recurrent weights", r, (d, h, g * h))
         require_shape(self, "scale", scale, (d, g * h))
         require_shape(self, "peepholes or bias", others, (d, self.others * h))
@@ -140,7 +149,7 @@ class QuantizedRecurrent(QuantizedOp):
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Step by step, all samples of a direction at once."""
-        (p, r, scale), (h0, c0, given) = operands(self, inputs, 3, 3)
+        (p, r, scale), (h0, c0, given, first) = operands(self, inputs, 3, 4)
         n, steps, _ = p.shape
         d, h, width = self.directions, self.cells, self.gates * self.cells
         sequence = np.zeros((n, steps, d * h), self.dtype.numpy)
@@ -155,7 +164,7 @@ class QuantizedRecurrent(QuantizedOp):
             c = f32(np.zeros((n, h)) if initial is None else initial[:, part])
             others = [] if given is None else [f32(s) for s in np.split(given[k], self.others)]
             multiply = _products(r[k], f32(scale[k]))
-            for t in range(steps)[:: -1 if self.reverse[k] else 1]:
+            for t in range(first_step(first), steps)[:: -1 if self.reverse[k] else 1]:
                 inner = f32(p[:, t, k * width : (k + 1) * width])
                 new_y, new_c = self.step(k, y, multiply, inner, c, others)
                 y, c = np.where(t < lengths, new_y, y), np.where(t < lengths, new_c, c)
@@ -188,5 +197,5 @@ class QuantizedRecurrent(QuantizedOp):
 
     def macs(self, inputs: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> int:
         """Those of the recurrent products."""
-        (p, r, _), _ = operands(self, inputs, 3, 3)
+        (p, r, _), _ = operands(self, inputs, 3, 4)
         return int(p.shape[0] * p.shape[1] * r.elements)

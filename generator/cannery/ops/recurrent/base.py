@@ -8,6 +8,8 @@ Axes: N samples, T steps, D directions (1 or 2), G gates, H cells.
     p     [N,T,D*G*H]  the projected inputs: direction by direction, gate by gate
     r     [D,H,G*H]    recurrent weights
     h0    [N,D*H]      optional initial output; zeros if absent
+    first [1]          optional, the last input: the steps before this one do not exist, they are 0
+                       in the sequence and leave the state; for one direction, forward
     ->
     sequence [N,T,D*H], hidden [N,D*H] (after the last step) ..., those that `returns` names
 """
@@ -78,7 +80,7 @@ class Recurrent(Op):
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """Types of the returned values; raises ModelError if shapes or attributes do not fit."""
         needed: tuple[TensorType, ...]
-        needed, rest = operands(self, inputs, 2, self.states + self.others)
+        needed, rest = operands(self, inputs, 2, self.states + self.others + 1)
         p, r = needed
         require_float(self, p, r, *rest)
         self._check_attributes()
@@ -91,7 +93,8 @@ class Recurrent(Op):
         require_shape(self, "recurrent weights", r, (d, h, self.gates * h))
         for state in rest[: self.states]:
             require_shape(self, "initial state", state, (n, d * h))
-        self.check_others(rest[self.states :])
+        self.check_others(rest[self.states : -1])
+        check_first(self, rest[-1], self.reverse, self.lengths)
         check_lengths(self, self.lengths, n, steps)
         shapes = {SEQUENCE: (n, steps, d * h)}
         return tuple(TensorType(shapes.get(name, (n, d * h))) for name in self.returns)
@@ -113,9 +116,10 @@ class Recurrent(Op):
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Step by step, direction by direction, sample by sample."""
         needed: tuple[RefArray, ...]
-        needed, rest = operands(self, inputs, 2, self.states + self.others)
+        needed, rest = operands(self, inputs, 2, self.states + self.others + 1)
         p, r = map(f64, needed)
         n, steps, _ = p.shape
+        first = first_step(rest[-1])
         d, h, width = self.directions, self.cells, self.gates * self.cells
         found = {SEQUENCE: np.zeros((n, steps, d * h))}
         found |= {name: np.zeros((n, d * h)) for name in self.results[1:]}
@@ -127,8 +131,8 @@ class Recurrent(Op):
                     np.zeros((1, h)) if s is None else f64(s)[sample : sample + 1, part]
                     for s in rest[: self.states]
                 ]
-                others = [None if o is None else f64(o)[direction] for o in rest[self.states :]]
-                order = range(length)[:: -1 if self.reverse[direction] else 1]
+                others = [None if o is None else f64(o)[direction] for o in rest[self.states : -1]]
+                order = range(first, length)[:: -1 if self.reverse[direction] else 1]
                 for t in order:
                     inner = p[sample : sample + 1, t, direction * width : (direction + 1) * width]
                     states = self.step(direction, inner, r[direction], states, others)
@@ -143,6 +147,10 @@ class Recurrent(Op):
     ) -> list[F64]:
         """The states [1,H] after one step; p [1,G*H], r [H,G*H]. The first one is the output."""
 
+    def first_input(self, inputs: Sequence[str]) -> str:
+        """Which of a node's inputs is its first step; empty: it has none."""
+        return "".join(inputs[2 + self.states + self.others :])
+
     def function(self, direction: int, index: int) -> Activation:
         """One of the activations of a direction."""
         return self.activations[direction * self.functions + index]
@@ -154,7 +162,7 @@ class Recurrent(Op):
     def macs(self, inputs: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> int:
         """Those of the recurrent products."""
         needed: tuple[TensorType, ...]
-        needed, _ = operands(self, inputs, 2, self.states + self.others)
+        needed, _ = operands(self, inputs, 2, self.states + self.others + 1)
         p, r = needed
         return p.shape[0] * p.shape[1] * r.elements
 
@@ -165,6 +173,20 @@ def check_lengths(op: Op, lengths: Sequence[int], samples: int, steps: int) -> N
     require(fits, op, f"has {len(lengths)} lengths for {samples} samples")
     for length in lengths:
         require(0 <= length <= steps, op, f"length {length} is outside 0..{steps}")
+
+
+def check_first(
+    op: Op, first: TensorType | None, reverse: Sequence[bool], lengths: Sequence[int]
+) -> None:
+    """Raises ModelError unless there is no first step, or one for a layer that runs forward."""
+    require_shape(op, "first step", first, (1,))
+    forward = tuple(reverse) == (False,) and not lengths
+    require(first is None or forward, op, "has a first step, and does not run forward alone")
+
+
+def first_step(given: RefArray | None) -> int:
+    """The first step that exists, from the input that says so."""
+    return 0 if given is None else max(0, int(given.item()))
 
 
 def product(x: F64, w: F64) -> F64:

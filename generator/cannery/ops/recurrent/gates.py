@@ -88,7 +88,7 @@ class RecurrentGates(Schedule):
         op = step.anchor.op
         if p in graph.constants:
             return "reads constants only"
-        constant = [v for v in (r, *rest[op.states :]) if v]
+        constant = [v for v in (r, *rest[op.states : op.states + op.others]) if v]
         return "" if all(v in graph.constants for v in constant) else "weights are not constant"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
@@ -220,7 +220,7 @@ def _others(job: Job, op: Recurrent, anchor: Node) -> list[ConstArray]:
             n = job.type(anchor.inputs[0]).shape[0]
             zeros = np.zeros((n, op.directions * op.cells), np.float32)
             found.append(ConstArray(f"{job.symbol}_h0", zeros, "initial state"))
-    for value in rest[op.states :]:
+    for value in rest[op.states : op.states + op.others]:
         if value:
             padded = padded_channels(job.constant(value).reshape(-1, op.cells))
             found.append(ConstArray(f"{job.symbol}_q", padded, "[direction][gate], padded"))

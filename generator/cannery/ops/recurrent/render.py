@@ -137,8 +137,17 @@ def render_gates(
         outputs=returned(job, op.returns),
         h0=_initial(job, op, anchor, 0),
         c0=_initial(job, op, anchor, 1) if isinstance(op, Lstm) else "",
+        first=first_of(job, op.first_input(anchor.inputs)),
     )
     return code, scratch, units
+
+
+def first_of(job: Job, value: str) -> str:
+    """The C expression of the input that is the first step; empty if there is none."""
+    if not value:
+        return ""
+    place = job.step.inputs.index(value)
+    return f"{parameter_names(job)[place]}[{job.inputs[place].origin}]"
 
 
 def _cells(job: Job, op: Recurrent, anchor: Node) -> dict[tuple[Activation, ...], Cell]:
@@ -184,7 +193,8 @@ def begins_at_zero(job: Job, op: Recurrent) -> bool:
 
     Without any step the initial state is also the last one, so it must exist.
     """
-    given = any(job.step.anchor.inputs[2 : 2 + op.states])
+    inputs = job.step.anchor.inputs
+    given = any(inputs[2 : 2 + op.states]) or bool(op.first_input(inputs))
     return not (given or job.stops or 0 in op.lengths)
 
 
@@ -196,7 +206,7 @@ def cells_direct(job: Job, op: Recurrent) -> bool:
     """
     steps, inputs = job.type(job.step.anchor.inputs[0]).shape[1], job.step.anchor.inputs
     given = len(inputs) > 3 and bool(inputs[3])
-    alone = steps == 1 and not job.stops and not op.lengths
+    alone = steps == 1 and not (job.stops or op.lengths or op.first_input(inputs))
     return alone and CELL in op.returns and (given or begins_at_zero(job, op))
 
 
