@@ -12,7 +12,7 @@ import cannery
 from cannery.choose.plan import make_segments
 from cannery.choose.record import FORMAT, Record, make_entry, write_record
 from cannery.cli import invoke
-from cannery.errors import OptionError
+from cannery.errors import OptionError, ToolchainError
 from cannery.measure.measure import Context
 from cannery.options import make_options
 from cannery.pipeline import import_graph
@@ -20,6 +20,8 @@ from cannery.reporting.measuring import make_subject, measure_all
 from cannery.schedule.program import Choice
 from cannery.schedule.schedule import legal
 from cannery.target.isa import isa
+from cannery.target.runner import Runner
+from cannery.target.toolchain import Toolchain
 from needs import need_program, need_runner, need_toolchain
 from tiny_models import write_tiny_model
 
@@ -53,6 +55,26 @@ def test_report_is_one_file(
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "choices.onnx", "report.html", "tiny.h5", "tried.json",
     ]  # fmt: skip
+
+
+def test_a_microcontroller_has_guarantees(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("plotly")
+    need_runner(need_toolchain("cortex-m4"), strict=True)
+    words = ["report", str(model), "-o", str(tmp_path / "r.html"), "--target", "cortex-m4"]
+    assert invoke([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["guarantees"]
+    assert found["broken"] == [] and found["flow"]["loops"] and found["stack"][0]["bytes"] > 0
+    assert "tiny_run_in" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    monkeypatch.setattr(Toolchain, "emulator", fails)
+    assert invoke([*words, "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["guarantees"] is None and "none here" in said.err
+
+
+def fails(toolchain: Toolchain) -> Runner:
+    raise ToolchainError("none here", where="emulator")
 
 
 def test_what_report_refuses(

@@ -10,7 +10,7 @@ import pytest
 from cannery.emit.files import output_files
 from cannery.emit.source import Source
 from cannery.execution.error_bounds import _winograd, error_bounds
-from cannery.execution.numbers import SumBound, box_samples, integer_sums, numbers_of
+from cannery.execution.numbers import box_samples, numbers_of
 from cannery.execution.program import network_program
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.tensor import DType
@@ -43,7 +43,9 @@ from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad, Reshape
 from cannery.ops.quantized.conv import QuantizedConv
+from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.matmul import QuantizedMatMul
+from cannery.ops.quantized.sums import SumBound, integer_sums
 from cannery.ops.reduce.op import ReduceMean
 from cannery.ops.softmax.op import Softmax
 from cannery.passes import run_passes
@@ -201,3 +203,15 @@ def test_sums_of_integers_are_those_of_the_worst_input() -> None:
     assert sums[0] == SumBound("y", (128 + 7) * 255 + 1000)
     assert sums[1].largest == 2 * 32767 * 2**15 and sums[1].fits
     assert not SumBound("z", 2**31).fits
+
+
+def test_sums_of_recurrent_layers_end_at_their_bound() -> None:
+    """Outputs of at most 100 units times the largest column of recurrent weights."""
+    b = GraphBuilder("net")
+    r = np.zeros((1, 2, 6), np.int8)
+    r[0, :, 4] = -128, 3
+    names = [b.input("p", (1, 3, 6)), b.constant("r", r)]
+    scale = b.constant("s", np.ones((1, 6), np.float32))
+    gru = QuantizedGru(2, ((Sigmoid(),), (Tanh(),)), 100, DType.INT8, linear_before_reset=True)
+    b.output(b.node(gru, [*names, scale], name="y"))
+    assert integer_sums(b.build()) == (SumBound("y", 131 * 100),)

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cannery.analysis.control import Condition, Depends
 from cannery.emit.source import Source
+from cannery.execution.flow import Flow, LoopCount
+from cannery.execution.guarantees import Calls, Guarantees, Memory, StackBound
 from cannery.execution.layers import LayerCheck
+from cannery.execution.numbers import Numbers
 from cannery.execution.program import Bandwidth
+from cannery.measure.elf import SectionSizes
 from cannery.passes import run_passes
 from cannery.reporting.facts import Facts, network_facts
 from cannery.reporting.measuring import ROUNDS, Measured
@@ -65,3 +70,16 @@ def tried(net: Facts, schedules: Sequence[str] = EVIL) -> TriedByLayer:
     """The choice of the first layer, and others."""
     others = (Tried(text, 2.0 + k, 1e-6, False, k == 0, text) for k, text in enumerate(schedules))
     return {0: (Tried(net.layers[0].schedule, 1.0, 0.0, True), *others)}
+
+
+def certain(condition: str) -> Guarantees:
+    """A sheet with a condition on data of this text, whose bound of the stack does not hold."""
+    flow = Flow(
+        {"data": 1}, (Condition("net_L00", "?", condition, Depends.DATA),), (12_345, 12_345), (),
+        (LoopCount("net_L00", 0x20, 4321),), 12_400, (), None,
+    )  # fmt: skip
+    return Guarantees(
+        (StackBound("net_run_in", 96, ("net_run_in", "net_L00"), 0, 1024),),
+        Calls((), (), (), (), (), ()), Memory(SectionSizes(1000, 2000, 0, 0), 512, 512, 0), flow,
+        Numbers((), (), (-1.0, 1.0), (), ()),
+    )  # fmt: skip

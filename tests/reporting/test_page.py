@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from cannery.reporting.facts import Facts
 from cannery.reporting.page import Side, render_page
 from cannery.reporting.picture import network_picture
 from cannery.reporting.plotly_bundle import plotly_text
-from reporting.examples import EVIL, facts, measured, tried
+from reporting.examples import EVIL, certain, facts, measured, tried
 
 _FIGURES = ("times", "roofline", "tried", "memory", "sizes")
 
@@ -90,6 +91,20 @@ def test_everything_has_its_place() -> None:
     places = [a["data-figure"] for _, a in found.elements if "data-figure" in a]
     assert places == [f"figure-A-{name}" for name in _FIGURES]
     assert {*places} <= {*ids}
+
+
+@pytest.mark.usefixtures("no_plotly")
+def test_guarantees_are_shown_where_there_are_any() -> None:
+    plain = Reader(render_page([side("A", facts())]))
+    assert "A-guarantees" not in {a.get("id") for _, a in plain.elements}
+    shown = replace(side("A", facts()), guarantees=certain(EVIL[0]))
+    found = Reader(render_page([shown]))
+    assert {"A-guarantees"} <= {a.get("id") for _, a in found.elements}
+    assert "#A-guarantees" in {a["href"] for tag, a in found.elements if tag == "a"}
+    for text in ("net_run_in", "12,345", "4,321", "0x20", EVIL[0], "All loops", "1,024"):
+        assert text in found.text
+    assert "1024 bytes of stack, the bound is 96" in found.text, "what contradicts a bound"
+    assert shown.as_dict()["guarantees"]["flash"] == 3000
 
 
 @pytest.mark.usefixtures("no_plotly")

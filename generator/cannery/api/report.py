@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cannery.api.model import given_model, is_seconds
-from cannery.errors import OptionError
+from cannery.errors import OptionError, ToolchainError, warn
+from cannery.execution.guarantees import SAMPLES, Guarantees, guarantees
 from cannery.measure.measure import Context, refuse_emulated
 from cannery.options import Options
 from cannery.output_files import check_output_file, write_files
-from cannery.reporting.measuring import DEFAULT_SECONDS, make_subject, measure_all
+from cannery.reporting.measuring import DEFAULT_SECONDS, Subject, make_subject, measure_all
 from cannery.reporting.onnx_picture import onnx_picture, require_onnx
 from cannery.reporting.page import Side, render_page
 from cannery.reporting.plotly_bundle import plotly_text
@@ -72,9 +73,26 @@ def report_network(
     tried = read_tried(candidates, facts) if candidates else tried_of_record(options, facts)
     tell(f"building {options.name} for {subject.toolchain.target.name}")
     (measured,), _ = measure_all([subject], seconds, context)
-    side = Side("A", options.model.name, facts, measured, tried)
+    certain = _guarantees(subject)
+    side = Side("A", options.model.name, facts, measured, tried, certain)
     files = {output: render_page([side]).encode("utf-8", "replace")}
     if onnx is not None:
         files[onnx] = onnx_picture(subject.source, facts, measured)
     write_files(files)
     return side
+
+
+def _guarantees(subject: Subject) -> Guarantees | None:
+    """The sheet of guarantees of a microcontroller's code; None, with a warning, if nothing here
+    can make it.
+    """
+    source, toolchain = subject.source, subject.toolchain
+    if not source.isa.is_microcontroller:
+        return None
+    try:
+        return guarantees(
+            source, subject.compiled.files, toolchain, toolchain.emulator(), SAMPLES
+        )  # fmt: skip
+    except ToolchainError as error:
+        warn(f"the report has no guarantees: {error}")
+        return None

@@ -20,6 +20,7 @@ from cannery.emit.steps import Call
 from cannery.emit.weights import code_hash, weights_file, with_layout
 from cannery.ops.movement.op import Identity, Transpose
 from cannery.ops.quantized.recurrent import QuantizedRecurrent
+from cannery.ops.quantized.sums import integer_sums
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.same_bits import differing_layers
 from cannery.resources import runtime_include_dir
@@ -199,6 +200,7 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "many_workspace_bytes": source.many_bytes,
         "many_chunks": [_chunk(source, chunk) for chunk in source.many.chunks],
         "workspace_lower_bound": source.workspace.lower_bound,
+        "guarantees": _guarantees(source),
         **_weights(source),
         **_parallel(source),
         **_quantization(source),
@@ -211,6 +213,19 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "outputs": [_tensor(t) for t in source.outputs],
         "copies": [call.symbol for call in source.calls if _is_copy(call)],
         "steps": [_step(source, call) for call in source.calls],
+    }
+
+
+def _guarantees(source: Source) -> dict[str, Any]:
+    """What is certain before a compiler has seen the code: RAM that a call takes beside its tensors
+    and the stack, constants in flash, and of integers the largest sum.
+    """
+    sums = () if source.graph.weights_vary else integer_sums(source.graph)
+    return {
+        "ram_bytes": source.single_bytes + source.states.bytes,
+        "constant_bytes": sum(call.kernel.constant_bytes for call in source.calls),
+        "same_everywhere": not differing_layers(source.graph),
+        **({"largest_sum": max(each.largest for each in sums)} if sums else {}),
     }
 
 

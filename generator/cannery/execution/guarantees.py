@@ -38,6 +38,9 @@ _ARITHMETIC = re.compile(r"__\w+")
 #: What `cannery_model` calls, by the names of its members and of the functions behind them.
 _MEMBERS = {"run": "run_any", "run_many": "run_many_any", "reset": "", "step": "step_any"}
 
+#: Inputs that the code is run on.
+SAMPLES = 3
+
 #: Bytes painted beyond what the code is computed to need: whether more is written shows there.
 _MARGIN = 4096
 

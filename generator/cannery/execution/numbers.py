@@ -14,26 +14,12 @@ from cannery.ir.graph import FloatLayer, Graph
 from cannery.ir.registry import RefArray
 from cannery.ir.tensor import DType
 from cannery.measure.trial import random_inputs
-from cannery.ops.quantized.arithmetic import LARGEST_SUM, largest_of
-from cannery.ops.quantized.matmul import QuantizedProduct, parts
+from cannery.ops.quantized.sums import SumBound, integer_sums
 from cannery.ops.same_bits import differing_layers
 from cannery.target.runner import Runner
 
 #: Where inputs lie if nobody says it.
 UNIT_BOX = (-1.0, 1.0)
-
-
-@dataclass(frozen=True)
-class SumBound:
-    """The largest magnitude that a layer's sums of integer products can have, with any inputs."""
-
-    layer: str
-    largest: int
-
-    @property
-    def fits(self) -> bool:
-        """Whether int32 holds all of them."""
-        return self.largest <= LARGEST_SUM
 
 
 @dataclass(frozen=True)
@@ -118,24 +104,3 @@ def _seen(
 def _difference(y: RefArray, exact: RefArray) -> float:
     wrong = np.asarray(y, np.float64) - np.asarray(exact, np.float64)
     return float(np.max(np.abs(wrong), initial=0.0))
-
-
-def integer_sums(graph: Graph) -> tuple[SumBound, ...]:
-    """The largest sums of the layers that multiply integers by constant weights.
-
-    Each input may have any value of its type, unsigned bytes those of signed ones as well.
-    """
-    found = []
-    for node in graph.nodes:
-        if not isinstance(node.op, QuantizedProduct):
-            continue
-        constants = [graph.constants.get(name) if name else None for name in node.inputs]
-        _, w, following = parts(node.op, (graph.types[node.inputs[0]], *constants[1:]))
-        start = following[3]
-        weights = np.abs(np.asarray(w, np.int64))
-        sums = weights.reshape(-1, weights.shape[-1]).sum(axis=0)
-        largest = sums * largest_of(graph.types[node.inputs[0]].dtype)
-        if start is not None:
-            largest = largest + np.abs(np.asarray(start, np.int64))
-        found.append(SumBound(node.name, int(largest.max(initial=0))))
-    return tuple(found)

@@ -19,6 +19,7 @@ import jinja2
 from markupsafe import Markup
 
 from cannery import __version__
+from cannery.execution.guarantees import Guarantees
 from cannery.reporting.comparison import Comparison, change, plain_time
 from cannery.reporting.facts import Facts, Layer
 from cannery.reporting.figures import (
@@ -35,6 +36,7 @@ from cannery.reporting.measuring import Measured
 from cannery.reporting.picture import network_picture
 from cannery.reporting.plotly_bundle import plotly_text
 from cannery.reporting.roofline import Roof, layer_roof
+from cannery.reporting.sheet import Table, loops, sheet, sheet_json
 from cannery.reporting.sources import Told, told
 from cannery.reporting.tried import TriedByLayer
 
@@ -58,13 +60,27 @@ for (const slider of document.querySelectorAll(".zoom input")) {
 
 @dataclass(frozen=True)
 class Side:
-    """One network of a report: its letter, a name for people, and everything known about it."""
+    """One network of a report: its letter, a name for people, and everything known about it.
+
+    `guarantees` are None where the code is not that of a microcontroller, or nothing emulates it.
+    """
 
     letter: str
     title: str
     facts: Facts
     measured: Measured
     tried: TriedByLayer
+    guarantees: Guarantees | None = None
+
+    @property
+    def sheet(self) -> tuple[Table, ...]:
+        """The sheet of guarantees; empty if there is none."""
+        return sheet(self.guarantees) if self.guarantees else ()
+
+    @property
+    def loops(self) -> Table:
+        """How often loops run."""
+        return loops(self.guarantees) if self.guarantees else Table((), ())
 
     @property
     def picture(self) -> Markup:
@@ -105,6 +121,7 @@ class Side:
             "macs": facts.macs, "weight_bytes": facts.weight_bytes, "code_bytes": measured.code,
             "workspace_bytes": facts.workspace_bytes, "workspace_lower_bound": facts.lower_bound,
             "sources": {row.what: row.how for row in self.told},
+            "guarantees": sheet_json(self.guarantees) if self.guarantees else None,
             "layers": [self._layer(layer) for layer in facts.layers],
         }  # fmt: skip
 
