@@ -555,8 +555,22 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "doubles become products of 64 bits whatever they give",
-        f"{_OPS}/quantized/fixed_finish.py",
+        f"{_OPS}/quantized/long_product.py",
         "if not wrong.any():",
+        "if True:",
+        ("tests/ops/test_fixed_finish.py",),
+    ),
+    Change(
+        "two roundings become one product however large sums are",
+        f"{_OPS}/quantized/long_product.py",
+        "if left < _EXACT_LEFT or first is None or _overflows(first, largest):",
+        "if left < _EXACT_LEFT or first is None:",
+        ("tests/ops/test_fixed_finish.py",),
+    ),
+    Change(
+        "results below the zero point are rounded as those above it",
+        f"{_OPS}/quantized/long_product.py",
+        "if op.held[0] >= zero:",
         "if True:",
         ("tests/ops/test_fixed_finish.py",),
     ),

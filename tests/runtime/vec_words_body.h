@@ -576,6 +576,73 @@ static void CHECKS(products)(void)
     EXPECT(load_s16, F(load_s16)(w), (float)w[i]);
 }
 
+#if LANES == 1 || defined(CANNERY_HAS_MULHI)
+/* vec_fixed.h on x86: high halves of products, shifts, and several vectors narrowed at once. */
+static void CHECKS(high_halves)(void)
+{
+    static const int32_t sums[] = {0, 1, -1, 2, -3, 255, -256, (1 << 20) + 1, -(1 << 20) - 1,
+                                   0x7fffffff, -0x7fffffff, 123456789, -76543210};
+    static const int32_t factors[] = {0, 1, 1 << 30, (1 << 30) + 1, 0x7fffffff, 0x55555555, 77777};
+    int32_t a[LANES], b[LANES + 1], r[LANES];
+    int j, round;
+    for (round = 0; round < 91; ++round) {
+        for (j = 0; j < LANES; ++j) {
+            a[j] = sums[(round + 2 * j) % 13];
+            r[j] = (round + j) % 32;
+        }
+        for (j = 0; j <= LANES; ++j) {
+            b[j] = factors[(round / 13 + j) % 7];
+        }
+        EXPECT_INT(mulhi, I(mulhi)(I(load)(a), b), (int32_t)((int64_t)a[i] * b[i] >> 32));
+        EXPECT_INT(sll, I(sll)(I(load)(a), 5), (int32_t)((uint32_t)a[i] << 5));
+        EXPECT_INT(sra, I(sra)(I(load)(a), 5), a[i] >> 5);
+        EXPECT_INT(outward, I(outward)(I(sra)(I(load)(a), 1), I(load)(r)),
+                   (a[i] >> 1) + ((a[i] >> 1) > 0 ? r[i] : (a[i] >> 1) < 0 ? -r[i] : 0));
+#if LANES != 4 || defined(CANNERY_HAS_SRAV)
+        EXPECT_INT(srav, I(srav)(I(load)(a), I(load)(r)), a[i] >> r[i]);
+#endif
+    }
+#if LANES == 4 || LANES == 8
+    {
+        uint8_t u[4 * LANES + 1];
+        int8_t s[4 * LANES + 1];
+        int16_t w[2 * LANES + 1];
+        int32_t all[4 * LANES];
+        IT v[4];
+        int count;
+        for (j = 0; j < 4 * LANES; ++j) {
+            all[j] = j % 7 == 6 ? 40000 * (j % 2 ? 1 : -1) : j % 3 == 2 ? 9 * j - 150 : 5 * j - 80;
+        }
+        for (j = 0; j < 4; ++j) {
+            v[j] = I(load)(all + j * LANES);
+        }
+        for (count = 2; count <= 4; count += 2) {
+            memset(u, 99, sizeof u);
+            memset(s, 99, sizeof s);
+            memset(w, 99, sizeof w);
+            if (count == 2) {
+                I(store2_u8)(u, v[0], v[1]);
+                I(store2_i8)(s, v[0], v[1]);
+                I(store2_s16)(w, v[0], v[1]);
+            } else {
+                I(store4_u8)(u, v[0], v[1], v[2], v[3]);
+                I(store4_i8)(s, v[0], v[1], v[2], v[3]);
+            }
+            for (j = 0; j <= count * LANES; ++j) {
+                const int there = j < count * LANES;
+                expect_int("i32 store2_u8, 4", LANES, j, u[j], there ? held(all[j], 0, 255) : 99);
+                expect_int("i32 store2_i8, 4", LANES, j, s[j], there ? held(all[j], -128, 127) : 99);
+                if (count == 2) {
+                    expect_int("i32 store2_s16", LANES, j, w[j],
+                               there ? held(all[j], -32768, 32767) : 0x6363);
+                }
+            }
+        }
+    }
+#endif
+}
+#endif
+
 /* vec_fixed.h: sums of all sizes, times factors, and narrowed. */
 static void CHECKS(fixed)(void)
 {
@@ -657,6 +724,9 @@ static void CHECKS(halves)(void)
 static void CHECKS(all)(void)
 {
     CHECKS(fixed)();
+#if LANES == 1 || defined(CANNERY_HAS_MULHI)
+    CHECKS(high_halves)();
+#endif
     CHECKS(halves)();
     CHECKS(pairs)();
     CHECKS(words)();

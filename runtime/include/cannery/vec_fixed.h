@@ -11,6 +11,14 @@
  *   I_times_double(a, bits)  a times the double with the bits bits[i], to the nearest integer,
  *                            halves away from zero; it is below 2^30
  *   I_store_u8(p, v), I_store_i8, I_store_s16   saturate; also _n(p, v, n)
+ *
+ * Only on x86 (and with one lane):
+ *   I_sll(a, n), I_sra(a, n)   a * 2^n, and a / 2^n rounded down; n is a constant
+ *   I_srav(a, r)             a / 2^r rounded down, lane by lane; only with AVX2
+ *   I_mulhi(a, p)            a * p[i] / 2^32, rounded down; 0 <= p[i]. May read one number more
+ *   I_outward(a, b)          a + b if a > 0, a - b if a < 0, and 0 if a is 0
+ *   I_store2_u8(p, a, b), I_store4_u8(p, a, b, c, d), I_store2_i8, I_store4_i8, I_store2_s16
+ *                            the same as a store of each of four or eight lanes
  */
 #ifndef CANNERY_VEC_FIXED_H
 #define CANNERY_VEC_FIXED_H
@@ -37,6 +45,31 @@ CANNERY_INLINE i32x1 i32x1_high(i32x1 a, i32x1 b)
 CANNERY_INLINE i32x1 i32x1_shifted(i32x1 a, i32x1 h, i32x1 r)
 {
     return (a + (a >> 31) + h) >> r;
+}
+
+CANNERY_INLINE i32x1 i32x1_sll(i32x1 a, int n)
+{
+    return (i32x1)((uint32_t)a << n);
+}
+
+CANNERY_INLINE i32x1 i32x1_sra(i32x1 a, int n)
+{
+    return a >> n;
+}
+
+CANNERY_INLINE i32x1 i32x1_srav(i32x1 a, i32x1 r)
+{
+    return a >> r;
+}
+
+CANNERY_INLINE i32x1 i32x1_mulhi(i32x1 a, const int32_t *p)
+{
+    return (i32x1)((int64_t)a * p[0] >> 32);
+}
+
+CANNERY_INLINE i32x1 i32x1_outward(i32x1 a, i32x1 b)
+{
+    return a + (a > 0 ? b : a < 0 ? -b : 0);
 }
 
 CANNERY_INLINE i32x1 i32x1_times_double(i32x1 a, const int64_t *bits)
@@ -203,6 +236,46 @@ CANNERY_INLINE i32x4 i32x4_shifted(i32x4 a, i32x4 h, i32x4 r)
 }
 #endif
 
+#define CANNERY_HAS_MULHI 1
+#define i32x4_sll(a, n) ((i32x4)_mm_slli_epi32((__m128i)(a), n))
+#define i32x4_sra(a, n) ((i32x4)_mm_srai_epi32((__m128i)(a), n))
+
+#if defined(__AVX2__)
+#define CANNERY_HAS_SRAV 1
+CANNERY_INLINE i32x4 i32x4_srav(i32x4 a, i32x4 r)
+{
+    return (i32x4)_mm_srav_epi32((__m128i)a, (__m128i)r);
+}
+#endif
+
+CANNERY_INLINE i32x4 i32x4_mulhi(i32x4 a, const int32_t *p)
+{
+    const __m128i x = (__m128i)a, y = _mm_loadu_si128((const __m128i *)(const void *)p);
+    const __m128i z = _mm_loadu_si128((const __m128i *)(const void *)(p + 1));
+#if defined(__SSE4_1__)
+    const __m128i even = _mm_mul_epi32(x, y), odd = _mm_mul_epi32(_mm_srli_epi64(x, 32), z);
+    return (i32x4)_mm_blend_epi16(_mm_srli_epi64(even, 32), odd, 0xcc);
+#else /* of unsigned numbers: the high half of a negative a is p too large */
+    const __m128 even = _mm_castsi128_ps(_mm_mul_epu32(x, y));
+    const __m128 odd = _mm_castsi128_ps(_mm_mul_epu32(_mm_srli_epi64(x, 32), z));
+    const __m128i turned = _mm_castps_si128(_mm_shuffle_ps(even, odd, 0xdd));
+    const __m128i more = _mm_and_si128(_mm_srai_epi32(x, 31), y);
+    return (i32x4)_mm_sub_epi32(_mm_shuffle_epi32(turned, 0xd8), more);
+#endif
+}
+
+CANNERY_INLINE i32x4 i32x4_outward(i32x4 a, i32x4 b)
+{
+#if defined(__SSSE3__)
+    return (i32x4)_mm_add_epi32((__m128i)a, _mm_sign_epi32((__m128i)b, (__m128i)a));
+#else
+    const __m128i x = (__m128i)a, y = (__m128i)b, zero = _mm_setzero_si128();
+    const __m128i more = _mm_and_si128(_mm_cmpgt_epi32(x, zero), y);
+    const __m128i less = _mm_and_si128(_mm_cmpgt_epi32(zero, x), y);
+    return (i32x4)_mm_sub_epi32(_mm_add_epi32(x, more), less);
+#endif
+}
+
 /* Two integers times doubles, halves away from zero, in the low half. */
 CANNERY_INLINE __m128i cannery_times_doubles(__m128i a, const int64_t *bits)
 {
@@ -236,6 +309,27 @@ CANNERY_INLINE void i32x4_store_s16(int16_t *p, i32x4 v)
 {
     const __m128i k = (__m128i)v;
     _mm_storel_epi64((__m128i *)(void *)p, _mm_packs_epi32(k, k));
+}
+
+#define CANNERY_FIXED_STORES_4(name, type, pack)                                                   \
+    CANNERY_INLINE void i32x4_store2_##name(type *p, i32x4 a, i32x4 b)                             \
+    {                                                                                              \
+        const __m128i k = _mm_packs_epi32((__m128i)a, (__m128i)b);                                 \
+        _mm_storel_epi64((__m128i *)(void *)p, pack(k, k));                                        \
+    }                                                                                              \
+    CANNERY_INLINE void i32x4_store4_##name(type *p, i32x4 a, i32x4 b, i32x4 c, i32x4 d)           \
+    {                                                                                              \
+        const __m128i k = _mm_packs_epi32((__m128i)a, (__m128i)b);                                 \
+        const __m128i l = _mm_packs_epi32((__m128i)c, (__m128i)d);                                 \
+        _mm_storeu_si128((__m128i *)(void *)p, pack(k, l));                                        \
+    }
+CANNERY_FIXED_STORES_4(u8, uint8_t, _mm_packus_epi16)
+CANNERY_FIXED_STORES_4(i8, int8_t, _mm_packs_epi16)
+#undef CANNERY_FIXED_STORES_4
+
+CANNERY_INLINE void i32x4_store2_s16(int16_t *p, i32x4 a, i32x4 b)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm_packs_epi32((__m128i)a, (__m128i)b));
 }
 
 CANNERY_STORES_PARTS(4)
@@ -335,6 +429,28 @@ CANNERY_INLINE i32x8 i32x8_shifted(i32x8 a, i32x8 h, i32x8 r)
     return (i32x8)_mm256_srav_epi32(sum, (__m256i)r);
 }
 
+#define i32x8_sll(a, n) ((i32x8)_mm256_slli_epi32((__m256i)(a), n))
+#define i32x8_sra(a, n) ((i32x8)_mm256_srai_epi32((__m256i)(a), n))
+
+CANNERY_INLINE i32x8 i32x8_srav(i32x8 a, i32x8 r)
+{
+    return (i32x8)_mm256_srav_epi32((__m256i)a, (__m256i)r);
+}
+
+CANNERY_INLINE i32x8 i32x8_mulhi(i32x8 a, const int32_t *p)
+{
+    const __m256i x = (__m256i)a, y = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    const __m256i z = _mm256_loadu_si256((const __m256i *)(const void *)(p + 1));
+    const __m256i even = _mm256_mul_epi32(x, y);
+    const __m256i odd = _mm256_mul_epi32(_mm256_srli_epi64(x, 32), z);
+    return (i32x8)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+}
+
+CANNERY_INLINE i32x8 i32x8_outward(i32x8 a, i32x8 b)
+{
+    return (i32x8)_mm256_add_epi32((__m256i)a, _mm256_sign_epi32((__m256i)b, (__m256i)a));
+}
+
 /* Four integers times doubles, halves away from zero. */
 CANNERY_INLINE __m128i cannery_times_4_doubles(__m128i a, const int64_t *bits)
 {
@@ -372,6 +488,32 @@ CANNERY_INLINE void i32x8_store_s16(int16_t *p, i32x8 v)
     _mm_storeu_si128((__m128i *)(void *)p, cannery_narrow_8(v));
 }
 
+#define CANNERY_FIXED_STORES_8(name, type, pack)                                                   \
+    CANNERY_INLINE void i32x8_store2_##name(type *p, i32x8 a, i32x8 b)                             \
+    {                                                                                              \
+        const __m256i k = _mm256_packs_epi32((__m256i)a, (__m256i)b);                              \
+        const __m256i turn = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0);                             \
+        const __m256i l = _mm256_permutevar8x32_epi32(pack(k, k), turn);                           \
+        _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(l));                         \
+    }                                                                                              \
+    CANNERY_INLINE void i32x8_store4_##name(type *p, i32x8 a, i32x8 b, i32x8 c, i32x8 d)           \
+    {                                                                                              \
+        const __m256i k = _mm256_packs_epi32((__m256i)a, (__m256i)b);                              \
+        const __m256i l = _mm256_packs_epi32((__m256i)c, (__m256i)d);                              \
+        const __m256i turn = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0);                             \
+        _mm256_storeu_si256((__m256i *)(void *)p,                                                  \
+                            _mm256_permutevar8x32_epi32(pack(k, l), turn));                        \
+    }
+CANNERY_FIXED_STORES_8(u8, uint8_t, _mm256_packus_epi16)
+CANNERY_FIXED_STORES_8(i8, int8_t, _mm256_packs_epi16)
+#undef CANNERY_FIXED_STORES_8
+
+CANNERY_INLINE void i32x8_store2_s16(int16_t *p, i32x8 a, i32x8 b)
+{
+    const __m256i k = _mm256_packs_epi32((__m256i)a, (__m256i)b);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_permute4x64_epi64(k, 0xd8));
+}
+
 CANNERY_STORES_PARTS(8)
 #elif defined(CANNERY_HAS_F32X8)
 CANNERY_FIXED_LANES(8)
@@ -396,6 +538,29 @@ CANNERY_INLINE i32x16 i32x16_shifted(i32x16 a, i32x16 h, i32x16 r)
     const __m512i x = (__m512i)a;
     const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(x, _mm512_srai_epi32(x, 31)), (__m512i)h);
     return (i32x16)_mm512_srav_epi32(sum, (__m512i)r);
+}
+
+#define i32x16_sll(a, n) ((i32x16)_mm512_slli_epi32((__m512i)(a), n))
+#define i32x16_sra(a, n) ((i32x16)_mm512_srai_epi32((__m512i)(a), n))
+
+CANNERY_INLINE i32x16 i32x16_srav(i32x16 a, i32x16 r)
+{
+    return (i32x16)_mm512_srav_epi32((__m512i)a, (__m512i)r);
+}
+
+CANNERY_INLINE i32x16 i32x16_mulhi(i32x16 a, const int32_t *p)
+{
+    const __m512i x = (__m512i)a, y = _mm512_loadu_si512(p), z = _mm512_loadu_si512(p + 1);
+    const __m512i even = _mm512_mul_epi32(x, y);
+    const __m512i odd = _mm512_mul_epi32(_mm512_srli_epi64(x, 32), z);
+    return (i32x16)_mm512_mask_blend_epi32((__mmask16)0xaaaa, _mm512_srli_epi64(even, 32), odd);
+}
+
+CANNERY_INLINE i32x16 i32x16_outward(i32x16 a, i32x16 b)
+{
+    const __m512i x = (__m512i)a, y = (__m512i)b, zero = _mm512_setzero_si512();
+    const __m512i up = _mm512_mask_add_epi32(x, _mm512_cmpgt_epi32_mask(x, zero), x, y);
+    return (i32x16)_mm512_mask_sub_epi32(up, _mm512_cmplt_epi32_mask(x, zero), x, y);
 }
 
 CANNERY_INLINE i32x16 i32x16_times_double(i32x16 a, const int64_t *bits)

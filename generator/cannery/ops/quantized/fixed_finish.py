@@ -1,9 +1,10 @@
 """The C that follows the sums of a quantised product in fixed point: see `QuantizedProduct`.
 
 `high(sum * multiplier)` and `shifted` by r bits are two roundings; the second one adds 2^(r-1) and
-the zero point times 2^r at once. Products with float64 are one word; on processors with one lane,
-of which many have no float64, and with Helium, they are a product of 64 bits where that gives the
-same integers.
+the zero point times 2^r at once. On x86 they are a product of 64 bits and one addition
+(`long_product.py`) where that gives the same integers, and neighbouring vectors are narrowed
+together. Products with float64 are one word; on processors with one lane, of which many have no
+float64, and with Helium, they are a product of 64 bits, too.
 """
 
 from __future__ import annotations
@@ -15,20 +16,23 @@ from itertools import product
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cannery.ctext.environment import offset
 from cannery.ir.graph import Array
-from cannery.ops.fixed_point.arithmetic import I64, away
-from cannery.ops.fixed_point.store import store_held
+from cannery.ir.tensor import DType
+from cannery.ops.fixed_point.arithmetic import I64
+from cannery.ops.fixed_point.store import most_together, store_held, store_held_together
+from cannery.ops.quantized.long_product import (
+    LongProduct,
+    product_of_doubles,
+    product_of_two_roundings,
+)
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.shared.epilogue import padded_channels
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.schedule import ConstArray, Job
-
-#: No shift to the right after the first one by 32 bits is larger.
-_MOST_SHIFT = 21
+from cannery.target.isa import Isa
 
 
 def by_vector(
@@ -47,25 +51,11 @@ def by_vector(
 
 
 @dataclass(frozen=True)
-class LongProduct:
-    """Integers ((sum * multiplier[N] >> 32) + half[N]) >> shift[N], zero point included."""
-
-    multiplier: NDArray[np.int32]
-    half: NDArray[np.int32]
-    shift: NDArray[np.int32]
-
-    def value(self, sums: I64) -> I64:
-        """The results for sums[..., N]."""
-        high = sums * self.multiplier.astype(np.int64) >> 32
-        return np.asarray((high + self.half) >> self.shift)
-
-
-@dataclass(frozen=True)
 class FixedFinish:
     """Renders these statements, as `Finish` does; `constants` are the arrays that they read.
 
-    `values` are what the arrays hold, or the number that all of an array are. `long`: products of
-    64 bits take the place of those with float64.
+    `values` are what the arrays hold, or the number that all of an array are. `long`: a product of
+    64 bits takes the place of two roundings or of float64.
     """
 
     #: It calls no function of its own.
@@ -77,6 +67,7 @@ class FixedFinish:
     values: dict[str, int | None]
     long: LongProduct | None
     constants: tuple[ConstArray, ...]
+    isa: Isa
 
     @property
     def y(self) -> str:
@@ -107,11 +98,36 @@ class FixedFinish:
         floats: bool = False,
     ) -> Sequence[str]:  # fmt: skip
         """The same for a tile, as `Finish.tile`; compilers keep the factors that fit."""
-        lines = partial(self.lines, floats=floats)
-        return by_vector(lines, block, rows, channel, pointer, pitch)
+        if self.isa.family != "x86" or floats:
+            lines = partial(self.lines, floats=floats)
+            return by_vector(lines, block, rows, channel, pointer, pitch)
+        found = list[str]()
+        for m, places in product(range(rows), together(block.vecs, self.op.dtype)):
+            vecs = [block.vecs[n] for n in places]
+            at = f"{pointer}{offset(m * pitch + vecs[0].start)}"
+            if len(vecs) == 1:
+                lines_ = self.lines(vecs[0], f"a{m}_{places[0]}", channel, at)
+            else:
+                lines_ = self._together(vecs, [f"a{m}_{n}" for n in places], channel, at)
+            found += ["{", *lines_, "}"]
+        return found
+
+    def _together(
+        self, vecs: Sequence[Vec], sums: Sequence[str], channel: str, pointer: str
+    ) -> list[str]:
+        """Statements that store the results of neighbouring vectors at once."""
+        assert self.op.held is not None
+        t, names = f"i32x{vecs[0].lanes}", [f"v{n}" for n in range(len(vecs))]
+        found = [
+            f"{t} {name} = {self._whole(t, acc, f'{channel}{offset(v.start)}')};"
+            for name, v, acc in zip(names, vecs, sums, strict=True)
+        ]
+        return found + store_held_together(t, names, self.op.dtype, self.op.held, pointer)
 
     def _whole(self, t: str, value: str, at: str) -> str:
         """The results before they are clamped."""
+        if self.long is not None and self.long.left:
+            return self._by_long(self.long, t, value, at)
         if self.long is not None and t != "i32x1":
             numbers = (self._numbers(t, name, at) for name in ("factor", "half", "shift"))
             return f"{t}_long_product({value}, {', '.join(numbers)})"
@@ -126,6 +142,17 @@ class FixedFinish:
             return f"{t}_add({whole}, {t}_set1({self.op.zero}))" if self.op.zero else whole
         factor, half, shift = (self._numbers(t, name, at) for name in ("factor", "half", "shift"))
         return f"{t}_shifted({t}_high({value}, {factor}), {half}, {shift})"
+
+    def _by_long(self, long: LongProduct, t: str, value: str, at: str) -> str:
+        """The same by the words for x86."""
+        high = f"{t}_mulhi({t}_sll({value}, {long.left}), {self.symbol}_factor + {at})"
+        if long.away.any():
+            high = f"{t}_outward({high}, {self._numbers(t, 'away', at)})"
+        same = self.values["shift"]
+        whole = f"{t}_add({high}, {self._numbers(t, 'half', at)})"
+        if same is not None:
+            return f"{t}_sra({whole}, {same})"
+        return f"{t}_srav({whole}, {self._numbers(t, 'shift', at)})"
 
     def _numbers(self, t: str, name: str, at: str) -> str:
         """C expression of the numbers of an array, or of the one that all are."""
@@ -142,18 +169,18 @@ def make_fixed_finish(
     inputs = (*job.step.anchor.inputs, *[""] * 8)
     constants = job.graph.constants
     factor, zero = constants[inputs[6]], op.zero or 0
-    long = None
-    if inputs[7]:
+    long = _long_product(job, op, factor, constants[inputs[7]] if inputs[7] else None, largest)
+    arrays: dict[str, Array] = {"factor": factor}
+    if long is not None:
+        arrays = {"factor": long.multiplier, "half": long.half, "shift": long.shift}
+        arrays |= {"away": long.away} if long.away.any() else {}
+    elif inputs[7]:
         shift = constants[inputs[7]].astype(np.int64)
         half = (np.int64(1) << (shift - 1)) + (np.int64(zero) << shift)
         arrays = {"factor": factor, "half": half.astype(np.int32), "shift": shift.astype(np.int32)}
-    else:
-        if (job.isa.widest == 1 or job.isa.has("mve")) and not job.graph.weights_vary:
-            long = long_product(op, factor.view(np.float64), largest)
-        arrays = {"factor": factor}
-        if long is not None:
-            arrays = {"factor": long.multiplier, "half": long.half, "shift": long.shift}
     single = {name: _same(job, array) for name, array in arrays.items()}
+    if long is not None and long.left:
+        single["factor"] = None  # its word reads memory
     stored = tuple(
         ConstArray(f"{job.symbol}_{name}", padded_channels(array), f"{name} [n], padded",
                    is_fixed=True)
@@ -168,57 +195,45 @@ def make_fixed_finish(
         )  # fmt: skip
         single[name] = None
     first = start[0].name if start else ""
-    return FixedFinish(op, job.symbol, first, single, long, (*start, *stored))
+    return FixedFinish(op, job.symbol, first, single, long, (*start, *stored), job.isa)
+
+
+def _long_product(
+    job: Job, op: QuantizedProduct, factor: Array, shift: Array | None, largest: I64
+) -> LongProduct | None:
+    """The product of 64 bits that takes the place of the other words, if there is one."""
+    isa = job.isa
+    if job.graph.weights_vary:
+        return None
+    if shift is not None:
+        if isa.family != "x86":
+            return None
+        factors = (factor.astype(np.int64), shift.astype(np.int64))
+        return product_of_two_roundings(op, factors, largest, alike=isa.widest == 4)
+    if isa.widest == 1 or isa.has("mve"):
+        return product_of_doubles(op, factor.view(np.float64), largest)
+    return None
+
+
+def together(vecs: Sequence[Vec], dtype: DType) -> list[tuple[int, ...]]:
+    """The places of vectors that are narrowed and stored at once: full neighbours of four or eight
+    lanes, two or four of them.
+    """
+    found, n = list[tuple[int, ...]](), 0
+    while n < len(vecs):
+        alike = vecs[n].full and vecs[n].lanes in (4, 8)
+        count = 1
+        for more in most_together(dtype) if alike else ():
+            part = vecs[n : n + more]
+            if len(part) == more and all(v.full and v.lanes == vecs[n].lanes for v in part):
+                count = more
+                break
+        found.append(tuple(range(n, n + count)))
+        n += count
+    return found
 
 
 def _same(job: Job, array: Array) -> int | None:
     """The number that all of int32 are; code for other weights, too, does not know it."""
     same = array.dtype == np.int32 and not job.graph.weights_vary and (array == array[0]).all()
     return int(array[0]) if same else None
-
-
-def long_product(
-    op: QuantizedProduct, factors: NDArray[np.float64], largest: I64
-) -> LongProduct | None:
-    """A product of 64 bits that gives the same clamped results as factors[N] for all sums within
-    +-largest[N]; None if there is none.
-
-    Results rise with sums, so it is enough to compare them on both sides of each step.
-    """
-    assert op.held is not None
-    zero = op.zero or 0
-    exponents = np.frexp(factors)[1].astype(np.int64)
-    shift = -1 - exponents
-    if (shift < 1).any() or (shift > _MOST_SHIFT).any() or (largest >= 2**31).any():
-        return None
-    half = (np.int64(1) << (shift - 1)) + zero * (np.int64(1) << shift)
-    nearest = np.floor(np.ldexp(factors, 32 + shift) + 0.5).astype(np.int64)
-    wrong = np.ones(factors.shape, np.bool_)
-    multiplier = nearest
-    for other in (0, -1, 1, -2, 2):
-        tried = np.where(wrong, np.minimum(nearest + other, 2**31 - 1), multiplier)
-        narrow = (each.astype(np.int32) for each in (tried, half, shift))
-        found = LongProduct(*narrow)
-        multiplier = tried
-        wrong = _differs(found, op, factors, largest)
-        if not wrong.any():
-            return found
-    return None
-
-
-def _differs(
-    found: LongProduct, op: QuantizedProduct, factors: NDArray[np.float64], largest: I64
-) -> NDArray[np.bool_]:
-    """Of which channels a product gives another result for any sum."""
-    assert op.held is not None
-    zero, (low, high) = op.zero or 0, op.held
-    steps = np.arange(low - zero + 1, high - zero + 1, dtype=np.float64)[:, None]
-    with np.errstate(all="ignore"):
-        places = np.nan_to_num((steps - np.copysign(0.5, steps - 0.5)) / factors, nan=0.0)
-    near = np.clip(np.floor(places), -largest, largest).astype(np.int64)
-    differs = np.zeros(factors.shape, np.bool_)
-    for more in (-2, -1, 0, 1, 2):
-        sums = np.clip(near + more, -largest, largest)
-        wanted = np.clip(away(sums * factors) + zero, low, high)
-        differs |= (np.clip(found.value(sums), low, high) != wanted).any(axis=0)
-    return differs
