@@ -16,7 +16,9 @@ from cannery.ir.tensor import DType
 from cannery.layouts import nhwc
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Relu
-from cannery.schedule.program import Choice
+from cannery.quantization.half_layers import compute_in_half
+from cannery.schedule.program import Choice, Step
+from cannery.target.isa import isa
 from cannery.target.targets import find_target
 from ops.cases import Net, all_cases
 from tuning.toy import Toy
@@ -106,6 +108,31 @@ def test_inexact_steps_may_take_half_of_the_bound(
     assert inexact_steps(deep_net(), 1e-4) == steps
 
 
+def test_in_half_precision_some_steps_may_be_inexact() -> None:
+    """As many as keep their part of the bound, where not all of them do."""
+    net = Net()
+    x = net.input("x", (1, 16, 16, 16))
+    for _ in range(4):
+        x = net.node(SAME, [x, net.weight(3, 3, 16, 16)])
+    graph = compute_in_half(net.graph(x), 0.1)
+    segments, half = make_segments(graph), isa("neon64half")
+
+    def chosen(max_error: float) -> list[tuple[Step, Choice]]:
+        plan = Defaults(graph, segments, half, nhwc.ORDER, max_error).plan()
+        return [(segments[k].step, choice) for k, choice in plan.picks]
+
+    def inexact(max_error: float) -> int:
+        return sum(choice.inexact for _, choice in chosen(max_error))
+
+    most = network_error(graph, chosen(0.1))
+    rounding = 1.25 * graph.half_layers.error if graph.half_layers else 0.0
+    assert inexact(0.1) == 4
+    assert rounding < most
+    assert 0 < inexact(2 * most - 1e-6) < 4
+    assert network_error(graph, chosen(2 * most - 1e-6)) < most
+    assert inexact(rounding) == 0
+
+
 def test_what_is_known_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was when it was tuned."""
     graph = deep_net()
@@ -128,7 +155,7 @@ def test_nothing_competes_with_what_is_known() -> None:
     made = Defaults(graph, segments, SSSE3, nhwc.ORDER, 1e-4)
     chosen = Choice(Toy(), {"from": "nhwc", "to": "nhwc"})
     for index, segment in enumerate(segments):
-        options = made._options({index: chosen}, inexact=False)
+        options = made._options({index: chosen}, inexact=())
         for other, found in enumerate(options):
             if other != index and overlap(segment, segments[other]):
                 assert not found, (index, other)

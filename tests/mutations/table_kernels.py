@@ -26,6 +26,7 @@ _table = rows(f"{_OPS}/quantized/table.py", "tests/quantization/test_table.py")
 _lanes = rows(f"{_OPS}/shared/lanes.py", "tests/ops/test_cover.py",
               kernels("softmax.row", "avx2"))  # fmt: skip
 _cover = rows(f"{_OPS}/shared/cover.py", "tests/ops/test_cover.py")
+_winograd = rows(f"{_OPS}/conv/winograd.py", "tests/ops/test_winograd.py")
 _geometry = rows(f"{_OPS}/conv/geometry.py", kernels("conv.direct_oc", "generic", "avx2"))
 _view = rows(f"{_OPS}/concat/view.py", "tests/lowering/test_programs.py",
              "tests/passes/test_passes.py")  # fmt: skip
@@ -393,6 +394,25 @@ CHANGES: tuple[Change, ...] = (
         "and not (last and i + (4 + channels - 1) // channels > 4))",
         "and not (last and i + (4 + channels - 1) // channels > 5))",
         (kernels("movement.transpose", "generic", "avx2"),),
+    ),
+    _winograd(
+        "points are no reciprocals",
+        "((0, 1), (2, 3), (-2, 3), (3, 2), (-3, 2))",
+        "((0, 1), (2, 3), (-2, 3), (5, 2), (-5, 2))",
+    ),
+    Change(
+        "half precision is emulated in float32",
+        "generator/cannery/ops/conv/winograd_planar.py",
+        "np.float16 if halves_at(graph, [node]) else np.float32",
+        "np.float32",
+        ("tests/ops/test_winograd.py",),
+    ),
+    Change(
+        "shared pairs are multiplied once more than necessary",
+        "generator/cannery/ctext/transforms.py",
+        "sum(abs(row[a]) != abs(s) for row in users)",
+        "0",
+        ("tests/ops/test_winograd.py",),
     ),
     Change(
         "rest of channels takes the wrong weights",

@@ -123,7 +123,17 @@ CHANGES: tuple[Change, ...] = (
         "return min(self.max_error / 2, self.max_error - rounding)",
         "return self.max_error - rounding",
     ),
-    _defaults("known inexact choices are judged again", "if k not in known]", "]"),
+    _defaults(
+        "known inexact choices are judged again",
+        "if k not in known and choice.inexact]",
+        "if choice.inexact]",
+    ),
+    _defaults(
+        "in half precision all inexact schedules or none",
+        "if self.graph.half_layers and (",
+        "if False and (",
+        "tests/choose/test_defaults.py",
+    ),
     _defaults(
         "options lie beside known chains",
         "elif any(overlap(segment, self.segments[other]) for other in known):",

@@ -13,6 +13,9 @@ from cannery.ops.conv.winograd import (
     F2,
     F4,
     MOST_INPUTS,
+    POINTS,
+    RECIPROCALS,
+    Points,
     Tile,
     Winograd,
     cheapest,
@@ -22,7 +25,10 @@ from cannery.ops.conv.winograd import (
 )  # fmt: skip
 from cannery.ops.conv.winograd_oc import ConvWinogradOc
 from cannery.ops.conv.winograd_planar import ConvWinogradPlanar
+from cannery.ops.conv.winograd_tiles import operations
 from cannery.ops.elementwise import Relu
+from cannery.ops.half.winograd import HalfWinogradOc
+from cannery.quantization.half_layers import able_steps, in_half
 from cannery.target.isa import isa
 from ops.cases import Net
 
@@ -62,15 +68,48 @@ def test_each_axis_has_its_own_filter(points: int, taps: tuple[int, int], bound:
 @pytest.mark.parametrize(
     ("m", "taps"), [(1, 1), *((m, taps) for taps in range(2, 6) for m in range(1, 8 - taps))]
 )
-def test_filtering_is_exact(m: int, taps: int) -> None:
-    f = filtering(m, taps)
+@pytest.mark.parametrize("points", [POINTS, RECIPROCALS], ids=["whole", "reciprocals"])
+def test_filtering_is_exact(m: int, taps: int, points: Points) -> None:
+    f = filtering(m, taps, points)
     for tap in range(taps):
         for at in range(m + taps - 1):
             u = [row[tap] for row in f.g]
             v = [row[at] for row in f.bt]
             y = [sum(a * p * q for a, p, q in zip(row, u, v, strict=True)) for row in f.at]
             assert y == [int(at == k + tap) for k in range(m)]
-    assert {row[f.ones] for row in f.at} == {1}
+    if points == POINTS or m == 1:
+        assert f.ones is not None
+        assert {row[f.ones] for row in f.at} == {1}
+    else:
+        assert f.ones is None
+
+
+def test_reciprocals_lose_less_than_half_in_float16() -> None:
+    """And transforms take as many instructions: twelve for each row or column of six."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, 16, 16, 24)).astype(np.float16)
+    w = rng.standard_normal((3, 3, 24, 16)).astype(np.float16).astype(np.float32)
+    (expected,) = SAME.reference(x.astype(np.float64), w)
+    losses = []
+    for points in (POINTS, RECIPROCALS):
+        winograd = filtering(4, 3, points)
+        y = Tile(winograd, winograd).emulate(x, w)
+        assert y.dtype == np.float16
+        losses.append(np.sqrt(np.square(y - expected).mean()))
+        assert operations(winograd.bt, winograd.bt, 6, fused=True) == 144
+    assert losses[1] < 0.5 * losses[0]
+    assert losses[1] < 6e-3 * np.sqrt(np.square(expected).mean())
+
+
+def test_half_precision_is_emulated_in_float16() -> None:
+    whole = graph()
+    half = in_half(whole, able_steps(whole))
+    step = next(step for step in cut(half) if step.kind == "Conv")
+    (data,) = all_data(half, [step], random_inputs(half))
+    y = HalfWinogradOc().emulate(half, step, data.inputs)
+    error = np.abs(np.subtract(y, data.outputs[0])).max() / np.abs(data.outputs[0]).max()
+    assert y.dtype == np.float16
+    assert 5e-4 < error < 2e-2
 
 
 @pytest.mark.parametrize(
@@ -85,6 +124,7 @@ def test_strided_is_exact(m: int, taps: int, stride: int) -> None:
             v = [row[at] for row in f.bt]
             y = [sum(a * p * q for a, p, q in zip(row, u, v, strict=True)) for row in f.at]
             assert y == [int(at == k * stride + tap) for k in range(m)]
+    assert f.ones is not None
     assert {row[f.ones] for row in f.at} == {1}
 
 

@@ -161,7 +161,7 @@ def test_a_network_without_such_layers() -> None:
     "model", [camera(), separable(), layers()], ids=["camera", "separable", "dense"]
 )
 def test_networks_compute_in_half_precision(tmp_path: Path, model: Any) -> None:
-    """The error is what was estimated, and more than float32's."""
+    """The error is about what was estimated, to which tiles of 4x4 add, and more than float32's."""
     need_toolchain(TARGET)
     file, _ = write(tmp_path, model)
     options = make_options(file, HALF)
@@ -173,7 +173,7 @@ def test_networks_compute_in_half_precision(tmp_path: Path, model: Any) -> None:
         found = program.run(need_runner(toolchain))
     before = load_model(options)
     error = max(errors_by_output(found, [evaluate(before, s) for s in samples]).values())
-    assert graph.half_layers.error / 4 < error < 2 * graph.half_layers.error
+    assert graph.half_layers.error / 4 < error < 3 * graph.half_layers.error
     assert any(name.startswith("half.") for name in _schedules(compiled.files))
     assert b'"cannery/vec_half.h"' in compiled.files["net.c"]
     facts = json.loads(compiled.files["net.json"])["float16_layers"]

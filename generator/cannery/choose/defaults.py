@@ -18,7 +18,7 @@ from cannery.choose.plan import (
     plans,
 )
 from cannery.choose.ram import CURVE_STEP, Curve, RamBound
-from cannery.choose.recheck import Emulates, network_error
+from cannery.choose.recheck import Emulates, emulated_error, network_error
 from cannery.choose.rounding import rounding_error
 from cannery.choose.signature import step_kind
 from cannery.choose.size import SizeBound
@@ -81,7 +81,8 @@ class Defaults:
         """The plan that the cost model prefers, with `known` choices for some segments.
 
         It has inexact schedules if the emulated network as a whole keeps half of the bound, or less
-        than half if rounding alone takes more than the other half. Raises UnsupportedError for a
+        than half if rounding alone takes more than the other half; in half precision as many as do,
+        where not all of them. Raises UnsupportedError for a
         step that nothing can compute, OptionError for a bound that no plan keeps, RecordError
         for known choices that do not keep it if `locked`.
         """
@@ -90,14 +91,44 @@ class Defaults:
             known = {}
         best = self._inexact(known) if self._emulable else None
         if best:
-            chosen = [(self.segments[k].step, choice) for k, choice in best.picks]
-            fresh = [c for k, c in best.picks if k not in known]
-            if not any(c.inexact for c in fresh):
+            fresh = [k for k, choice in best.picks if k not in known and choice.inexact]
+            if not fresh or self._bearable(best):
                 return best
-            room = self._room()
-            if room > 0.0 and network_error(self.graph, chosen) <= room:
-                return best
-        return self._cheapest(known, inexact=False)
+            if self.graph.half_layers and (fewer := self._fewer(known, best, fresh)):
+                return fewer
+        return self._cheapest(known, inexact=())
+
+    def _bearable(self, plan: Plan) -> bool:
+        """Whether the inexact schedules of a plan keep their part of the bound."""
+        chosen = [(self.segments[k].step, choice) for k, choice in plan.picks]
+        room = self._room()
+        return room > 0.0 and network_error(self.graph, chosen) <= room
+
+    def _fewer(
+        self, known: Mapping[int, Choice], plan: Plan, inexact: Sequence[int]
+    ) -> Plan | None:
+        """A plan that keeps the bound with some of a plan's `inexact` segments, which are too many;
+        None if it would have none.
+
+        Those that lose least per multiply-accumulate come first; bisection says how many.
+        """
+        choices = dict(plan.picks)
+
+        def loss(k: int) -> float:
+            step = self.segments[k].step
+            error = emulated_error(self.graph, step, choices[k].schedule)
+            return (1.0 if error is None else error) ** 2 / (step.macs(self.graph) + 1)
+
+        order = sorted(inexact, key=loss)
+        found, low, high = None, 0, len(order)
+        while high - low > 1:
+            middle = (low + high) // 2
+            tried = self._cheapest(known, inexact=order[:middle])
+            if self._bearable(tried):
+                found, low = tried, middle
+            else:
+                high = middle
+        return found
 
     def _broken(self, known: Mapping[int, Choice]) -> bool:
         """Whether known choices break a bound, about which it warns; raises RecordError if
@@ -125,7 +156,7 @@ class Defaults:
         `max_ram`: they take scratch memory.
         """
         try:
-            return self._cheapest(known, inexact=True)
+            return self._cheapest(known, inexact=range(len(self.segments)))
         except OptionError:
             if self.max_ram is None:
                 raise
@@ -150,9 +181,10 @@ class Defaults:
     def ram_curve(self) -> Curve:
         """Memory against estimated time, of exact schedules."""
         bound = replace(self._ram(inf), pinned=False, step=CURVE_STEP)
-        return bound.curve(self._options({}, inexact=False), self._small)
+        return bound.curve(self._options({}, inexact=()), self._small)
 
-    def _cheapest(self, known: Mapping[int, Choice], *, inexact: bool) -> Plan:
+    def _cheapest(self, known: Mapping[int, Choice], *, inexact: Collection[int]) -> Plan:
+        """The cheapest plan; segments that are not `inexact` have exact schedules."""
         options = self._options(known, inexact=inexact)
         if known:  # tuning only looks for speed
             return self._find(options)
@@ -181,22 +213,26 @@ class Defaults:
     def _ram(self, most: float) -> RamBound:
         return RamBound(self.graph, self.segments, self.isa, self.io_order, most, self.views)
 
-    def _options(self, known: Mapping[int, Choice], *, inexact: bool) -> list[Sequence[Option]]:
-        """The options of each segment; segments that overlap known ones have none."""
-        kinds: dict[str, list[Option]] = {}
+    def _options(
+        self, known: Mapping[int, Choice], *, inexact: Collection[int]
+    ) -> list[Sequence[Option]]:
+        """The options of each segment; segments that overlap known ones have none. Those that are
+        not `inexact` have exact schedules.
+        """
+        kinds: dict[tuple[str, bool], list[Option]] = {}
         found: list[Sequence[Option]] = []
         for index, segment in enumerate(self.segments):
-            step = segment.step
+            step, loose = segment.step, index in inexact
             if index in known:
                 found.append([make_option(self.graph, step, known[index], self.isa, 0.0)])
             elif any(overlap(segment, self.segments[other]) for other in known):
                 found.append([])
             elif self.ranked is not None:
                 ranked = self.ranked[index]
-                found.append([o for o in ranked if inexact or not o.choice.inexact])
+                found.append([o for o in ranked if loose or not o.choice.inexact])
             else:
-                kind = step_kind(self.graph, step)
+                kind = step_kind(self.graph, step), loose
                 if kind not in kinds:
-                    kinds[kind] = estimated_options(self.graph, step, self.isa, inexact=inexact)
+                    kinds[kind] = estimated_options(self.graph, step, self.isa, inexact=loose)
                 found.append(kinds[kind])
         return found

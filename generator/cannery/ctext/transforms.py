@@ -82,13 +82,19 @@ def _share_pairs(rows: list[Sum], prefix: str) -> list[tuple[str, Sum]]:
         a, b, ratio = max(repeated, key=lambda key: counts[key])
         name = f"{prefix}{len(temporaries)}"
         users = [row for row in rows if a in row and b in row and row[b] / row[a] == ratio]
-        scale = Fraction(1) if abs(ratio) >= 1 else 1 / ratio
+        scale = min(_scales(ratio), key=lambda s: sum(abs(row[a]) != abs(s) for row in users))
         if sum(row[a] / scale for row in users if abs(row[a]) == abs(scale)) < 0:
             scale = -scale  # as a leading term it had to be negated
         temporaries.append((name, {a: scale, b: ratio * scale}))
         for row in users:
             row[name] = row.pop(a) / scale
             del row[b]
+
+
+def _scales(ratio: Fraction) -> tuple[Fraction, Fraction]:
+    """The factors that make one of a pair's coefficients 1, that with whole numbers first."""
+    scales = (Fraction(1), 1 / ratio)
+    return scales if abs(ratio) >= 1 else scales[::-1]
 
 
 def _substitute(rows: list[Sum], temporaries: Sequence[tuple[str, Sum]], *, fused: bool) -> None:

@@ -1,4 +1,4 @@
-"""Winograd's minimal filtering F(m, r): the matrices, weights, and a float32 emulation.
+"""Winograd's minimal filtering F(m, r): the matrices, weights, and an emulation.
 
 A. Lavin & S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2016: a tile of m x n
 outputs is Y = A^T [(G g G^T) * (B^T d B)] A, where d are its inputs, g is the filter and *
@@ -21,6 +21,7 @@ from fractions import Fraction
 from functools import cache, cached_property
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,19 +42,28 @@ class Matrix(tuple[tuple[Fraction, ...], ...]):
         return self._hash
 
 
+#: Arrays of float32 or float16.
+Rounded = NDArray[Any]
+
 #: Most inputs of a tile along one axis with a stride.
 MOST_INPUTS = 8
 
-#: The points, in the order of use; small ones keep the rounding errors small.
-POINTS = (0, 1, -1, 2, -2)
+#: Finite points, in the order of use.
+Points = tuple[Fraction, ...]
+
+#: Whole numbers: transforms take the fewest instructions. Small ones keep rounding errors small.
+POINTS: Points = tuple(map(Fraction, (0, 1, -1, 2, -2)))
+
+#: Reciprocals of one another: no row or column of the matrices is much larger than another, which
+#: for F(4x4, 3x3) makes rounding errors two and a half times as small as POINTS does.
+RECIPROCALS: Points = tuple(Fraction(n, d) for n, d in ((0, 1), (2, 3), (-2, 3), (3, 2), (-3, 2)))
 
 
 @dataclass(frozen=True)
 class Winograd:
     """The matrices of F(m, r), m outputs of a filter of r taps: bt = B^T, g = G, at = A^T.
 
-    Column `ones` of A^T is all ones: adding to that product adds to every output. `stride`, the
-    inputs from one output to the next, is at most the number of taps.
+    `stride`, the inputs from one output to the next, is at most the number of taps.
     """
 
     m: int
@@ -82,15 +92,19 @@ class Winograd:
         return len(self.g[0])
 
     @property
-    def ones(self) -> int:
-        """See the class docstring."""
-        return min(1, self.tile - 1)
+    def ones(self) -> int | None:
+        """The first column of A^T that is all ones: adding to that product adds to every output.
+
+        None without one, where 1 is no point.
+        """
+        columns = list(zip(*self.at, strict=True))
+        return next((k for k, column in enumerate(columns) if set(column) == {1}), None)
 
 
 @cache
-def filtering(m: int, taps: int) -> Winograd:
+def filtering(m: int, taps: int, at_points: Points = POINTS) -> Winograd:
     """F(m, taps) with up to six products; either m is 1 or there are at least two taps."""
-    points = [Fraction(p) for p in POINTS[: m + taps - 2]]
+    points = at_points[: m + taps - 2]
     bt, g = [], []
     for point in points:
         others = [p for p in points if p != point]
@@ -105,24 +119,24 @@ def filtering(m: int, taps: int) -> Winograd:
 
 
 @cache
-def strided(m: int, taps: int, stride: int) -> Winograd:
+def strided(m: int, taps: int, stride: int, at_points: Points = POINTS) -> Winograd:
     """The algorithms of all `stride` phases side by side; `m` is at least 2."""
     width = (m - 1) * stride + taps
     bt: list[tuple[Fraction, ...]] = []
     g: list[tuple[Fraction, ...]] = []
     at: list[tuple[Fraction, ...]] = [()] * m
     for phase in range(stride):
-        own = _phase(m, -(-(taps - phase) // stride))
+        own = _phase(m, -(-(taps - phase) // stride), at_points)
         bt += [_spread(row, phase, stride, width) for row in own.bt]
         g += [_spread(row, phase, stride, taps) for row in own.g]
         at = [(*before, *row) for before, row in zip(at, own.at, strict=True)]
     return Winograd(m, Matrix(bt), Matrix(g), Matrix(at), stride)
 
 
-def _phase(m: int, taps: int) -> Winograd:
+def _phase(m: int, taps: int, at_points: Points) -> Winograd:
     """F(m, taps); with one tap the products are the outputs."""
     if taps > 1:
-        return filtering(m, taps)
+        return filtering(m, taps, at_points)
     identity = _rows([[Fraction(int(i == j)) for j in range(m)] for i in range(m)])
     return Winograd(m, identity, _rows([[Fraction(1)]] * m), identity)
 
@@ -141,7 +155,9 @@ def fits(points: int, taps: int, stride: int) -> bool:
     return stride < taps <= MOST_INPUTS - stride and -(-taps // stride) < points
 
 
-def cheapest(points: int, taps: int, outputs: int, stride: int = 1) -> Winograd:
+def cheapest(
+    points: int, taps: int, outputs: int, stride: int = 1, at_points: Points = POINTS
+) -> Winograd:
     """F(m, taps) of at most `points` products that takes the fewest products for this many outputs.
 
     Nine outputs of three taps are 3 x F(3, 3), 15 products, where F(4, 3) would make 18. With a
@@ -152,9 +168,9 @@ def cheapest(points: int, taps: int, outputs: int, stride: int = 1) -> Winograd:
     if stride == 1:
         most = points + 1 - taps
         key = lambda m: -(-outputs // m) * (m + taps - 1)  # noqa: E731
-        return filtering(min(range(most, 1, -1), key=key), taps)
+        return filtering(min(range(most, 1, -1), key=key), taps, at_points)
     most = min(points + 1 - -(-taps // stride), (MOST_INPUTS - taps) // stride + 1)
-    tiles = (strided(m, taps, stride) for m in range(most, 1, -1))
+    tiles = (strided(m, taps, stride, at_points) for m in range(most, 1, -1))
     return min(tiles, key=lambda tile: -(-outputs // tile.m) * tile.tile)
 
 
@@ -194,13 +210,13 @@ class Tile:
 
     def emulate(
         self,
-        x: NDArray[np.float32],
+        x: Rounded,
         w: NDArray[np.float32],
         start: tuple[int, int] = (1, 1),
         size: tuple[int, int] | None = None,
         gap: int = 1,
-    ) -> NDArray[np.float32]:
-        """x[N,H,W,IC] convolved with w[KH,KW,IC,OC], rounded to float32 at every step.
+    ) -> Rounded:
+        """x[N,H,W,IC] convolved with w[KH,KW,IC,OC], rounded to the type of x at every step.
 
         `start` are the pads above and left, `size` is [OH, OW] (default: as the input), and taps
         along rows are `gap` apart. Kernels add in another order, or fuse multiply and add: the
@@ -216,22 +232,24 @@ class Tile:
             max(self.rows.reach(oh), start[0] + h),
             max(self.columns.reach(ow), start[1] + width),
         )
-        padded = np.zeros((n, *needed, channels), np.float32)
+        padded = np.zeros((n, *needed, channels), x.dtype)
         padded[:, start[0] : start[0] + h, start[1] : start[1] + width] = x
-        products = self._products(self._tiles(padded, rows, columns), self.weights(w))
+        products = self._products(
+            self._tiles(padded, rows, columns), self.weights(w).astype(x.dtype)
+        )
         tiles = _transform(self.rows.at, self.columns.at, products)
         y = np.moveaxis(tiles, (0, 1), (2, 4))  # [N, rows, m, columns, m, OC]
         whole = y.reshape(n, rows * mh, columns * mw, w.shape[3])
         return np.ascontiguousarray(whole[:, :oh, :ow])
 
     def _emulate_apart(
-        self, x: NDArray[np.float32], w: NDArray[np.float32], start: tuple[int, int],
+        self, x: Rounded, w: NDArray[np.float32], start: tuple[int, int],
         size: tuple[int, int], gap: int,
-    ) -> NDArray[np.float32]:  # fmt: skip
+    ) -> Rounded:  # fmt: skip
         """Every `gap`-th column is an image of its own."""
         n, h, width, channels = x.shape
         (oh, ow), wide = size, size[1] + (w.shape[1] - 1) * gap
-        whole = np.zeros((n, h, max(wide, start[1] + width), channels), np.float32)
+        whole = np.zeros((n, h, max(wide, start[1] + width), channels), x.dtype)
         whole[:, :, start[1] : start[1] + width] = x
         images = [
             self.emulate(whole[:, :, phase:wide:gap], w, (start[0], 0), (oh, ow // gap))
@@ -239,7 +257,7 @@ class Tile:
         ]
         return np.stack(images, axis=3).reshape(n, oh, ow, w.shape[3])
 
-    def _tiles(self, x: NDArray[np.float32], rows: int, columns: int) -> NDArray[np.float32]:
+    def _tiles(self, x: Rounded, rows: int, columns: int) -> Rounded:
         """B^T d B of all tiles: [tile, tile, N, rows, columns, IC]."""
         mh, mw = self.rows.step, self.columns.step
         last_row, last_column = (rows - 1) * mh + 1, (columns - 1) * mw + 1
@@ -252,10 +270,10 @@ class Tile:
         ]
         return _transform(self.rows.bt, self.columns.bt, np.asarray(tiles))
 
-    def _products(self, v: NDArray[np.float32], u: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _products(self, v: Rounded, u: Rounded) -> Rounded:
         """Sums over the input channels: [tile, tile, N, rows, columns, OC]."""
         ic, oc = u.shape[1:]
-        total = np.zeros((*v.shape[:-1], oc), np.float32)
+        total = np.zeros((*v.shape[:-1], oc), v.dtype)
         tiles = v.reshape(self.positions, -1, ic)
         for sums, x, weights in zip(total.reshape(*tiles.shape[:2], oc), tiles, u, strict=True):
             accumulate_product(sums, x, weights)
@@ -274,16 +292,16 @@ def _weighted(row: NDArray[np.float64], w: NDArray[np.float64]) -> NDArray[np.fl
     return np.asarray(total)
 
 
-def _transform(down: Matrix, across: Matrix, x: NDArray[np.float32]) -> NDArray[np.float32]:
+def _transform(down: Matrix, across: Matrix, x: Rounded) -> Rounded:
     """The product down . x . across^T over the first two axes."""
     for axis, matrix in enumerate((down, across)):
         moved = np.moveaxis(x, axis, 0)
-        rows = [_dot(row, moved) for row in _floats(matrix).astype(np.float32)]
+        rows = [_dot(row, moved) for row in _floats(matrix).astype(x.dtype)]
         x = np.moveaxis(np.stack(rows), 0, axis)
     return x
 
 
-def _dot(row: NDArray[np.float32], x: NDArray[np.float32]) -> NDArray[np.float32]:
+def _dot(row: Rounded, x: Rounded) -> Rounded:
     total = np.zeros_like(x[0])
     for c, part in zip(row, x, strict=True):
         if c:

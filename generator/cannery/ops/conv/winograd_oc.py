@@ -41,7 +41,7 @@ from cannery.ops.conv.direct_oc import (
     vector_widths,
 )  # fmt: skip
 from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes, why_not_dense
-from cannery.ops.conv.winograd import Tile, fits
+from cannery.ops.conv.winograd import POINTS, Points, Tile, fits
 from cannery.ops.conv.winograd_planar import GROUPS, emulate
 from cannery.ops.conv.winograd_tiles import KEPT, TileCode, transform_cycles
 from cannery.ops.conv.winograd_tiling import Tiling, why_not_dilated
@@ -154,6 +154,8 @@ class WinogradOc(Schedule):
 
     #: Most products along an axis with a window: F(points + 1 - k, k) for k taps.
     points: ClassVar[int]
+    at_points: ClassVar[Points] = POINTS
+    most_unrolled: ClassVar[int] = MAX_UNROLLED
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if reason := why_not_dense(graph, step):
@@ -187,10 +189,10 @@ class WinogradOc(Schedule):
             found += [
                 Tunables(lanes, mr, nr, batch, group, unroll, broadcast, outside)
                 for mr, nr in dict.fromkeys(tiles)
-                for unroll in (0 if shape.ic * mr * nr <= MAX_UNROLLED else 4,)
+                for unroll in (0 if shape.ic * mr * nr <= self.most_unrolled else 4,)
                 for batch in self._batches(shape, mr)
                 for outside in self._orders(shape, batch, single=nr >= vectors)
-                for broadcast in tile_words(shape, isa, lanes, (mr, nr))
+                for broadcast in self._words(shape, isa, lanes, (mr, nr))
                 for group in groups
             ]
         return list(map(as_params, found))
@@ -295,6 +297,7 @@ class WinogradOc(Schedule):
             s=replace(shape, sh=1, sw=1),  # tiles are neighbours, whatever their inputs are
             held=held_weights(job.isa),
             by_scalars=job.isa.has("mve"),
+            padded=depth > shape.ic,
             in_turns=pixels_in_turns(job.isa, p.broadcast),
             in_order=channels_in_order(job.isa, p.broadcast, depth),
             fresh=p.broadcast not in ("lane", *ORDERS) and (p.unroll == 0 or shape.ic <= p.unroll),
@@ -349,8 +352,13 @@ class WinogradOc(Schedule):
         return self._tile(sizes(graph, step))
 
     def emulate(self, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
-        """The step's output with the convolution in float32, as this schedule rounds it."""
+        """The step's output, with the convolution rounded as this schedule does."""
         return emulate(self.tile(graph, step), graph, step, inputs)
+
+    def _words(self, shape: ConvShape, isa: Isa, lanes: int, tile: tuple[int, int]) -> list[str]:
+        """The ways in which an input can reach all lanes. Three channels are stored as four."""
+        three = shape.ic == THREE and isa.multiplies_by_lane(lanes)
+        return tile_words(shape, isa, lanes, tile) + ["lane"] * three
 
     def _orders(self, shape: ConvShape, batch: int, *, single: bool) -> tuple[str, ...]:
         """What may be the outer loop: also positions, where a batch's inputs leave the second-level
@@ -366,7 +374,7 @@ class WinogradOc(Schedule):
         return self._tiling(shape).tile
 
     def _tiling(self, shape: ConvShape) -> Tiling:
-        return Tiling(shape, self.points)
+        return Tiling(shape, self.points, self.at_points)
 
     def _batches(self, shape: ConvShape, mr: int) -> list[int]:
         """Sensible numbers of tiles at a time, multiples of `mr`."""
@@ -440,15 +448,17 @@ class WinogradOc(Schedule):
     ) -> Callable[[VectorBlock, Vec], list[list[str]]]:
         """The output transform of one vector of a block, with the bias."""
         y, tile, across = job.output, self._tile(shape), self._tiling(shape).across
-        mh, middle = tile.rows.m, (tile.rows.ones, tile.columns.ones)
+        mh, ones = tile.rows.m, (tile.rows.ones, tile.columns.ones)
 
         def code(block: VectorBlock, vec: Vec) -> list[list[str]]:
             def load(a: int, b: int) -> str:
                 place = (a * tile.columns.tile + b) * sums.position_of(block)
                 text = f"{vec.t}_load(ap{offset(place)})"
-                return f"{vec.t}_add({text}, bias)" if (a, b) == middle else text
+                return f"{vec.t}_add({text}, bias)" if (a, b) == ones else text
 
             def store(i: int, j: int, value: str) -> list[str]:
+                value = value if None not in ones else f"{vec.t}_add({value}, bias)"
+
                 def residual(k: int) -> str:
                     layout = job.inputs[k]
                     place = i * layout.row + j * across.gap * layout.col

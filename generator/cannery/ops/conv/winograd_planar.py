@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
+from cannery.ir.half import halves_at
 from cannery.ir.registry import RefArray
 from cannery.layouts import Layout, Want, image_dims, phase_split
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_3x3
@@ -352,22 +352,26 @@ class ConvWinogradPlanarF2(WinogradPlanar):
 
 
 def emulate(tile: Tile, graph: Graph, step: Step, inputs: Sequence[RefArray]) -> RefArray:
-    """A step's output with the convolution by tiles in float32, rounded as the schedules do."""
+    """A step's output with the convolution by tiles, rounded as the schedules do.
+
+    That is to float16 at every step if the values are in half precision, else to float32.
+    """
     shape = sizes(graph, step)
     node = step.anchor
     values: dict[str, RefArray] = dict(zip(step.inputs, inputs, strict=True))
-    x = values[node.inputs[0]].astype(np.float32)
+    dtype = np.float16 if halves_at(graph, [node]) else np.float32
+    x = values[node.inputs[0]].astype(dtype)
     weights = np.asarray(graph.constants[shape.weight], np.float32)
     start, size = (shape.top, shape.left), (shape.oh, shape.ow)
     gap = shape.dw if shape.kw > 1 else 1
-    y: NDArray[np.float32] = tile.emulate(x, weights, start, size, gap)
+    y = tile.emulate(x, weights, start, size, gap)
     if shape.bias:
-        y = y + np.asarray(graph.constants[shape.bias], np.float32)
+        y = y + np.asarray(graph.constants[shape.bias], dtype)
     values[node.output] = y
     for following in step.epilogue:
         operands = (values[v] if v in values else graph.constants[v] for v in following.inputs)
         (values[following.output],) = following.op.reference(*operands)
-    return values[step.output].astype(np.float32)
+    return values[step.output].astype(dtype)
 
 
 def products_cycles(isa: Isa, panels: Panels, n: int, p: int, ic: int) -> float:

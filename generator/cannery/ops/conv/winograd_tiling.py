@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cannery.layouts import Halo
 from cannery.ops.conv.geometry import ConvShape
-from cannery.ops.conv.winograd import Tile, Winograd, cheapest
+from cannery.ops.conv.winograd import POINTS, Points, Tile, Winograd, cheapest
 
 
 @dataclass(frozen=True)
@@ -57,24 +57,26 @@ class Across:
 
 @dataclass(frozen=True)
 class Tiling:
-    """The tiles of an image that take the fewest products, of at most `points` along each axis."""
+    """The tiles of an image that take the fewest products, of at most `points` along each axis;
+    these are computed from the values at `at_points`.
+    """
 
     shape: ConvShape
     points: int
+    at_points: Points = POINTS
 
     @property
     def tile(self) -> Tile:
         """One of them."""
         shape = self.shape
-        rows = cheapest(self.points, shape.kh, shape.oh, shape.sh)
-        return Tile(rows, self.across.algorithm)
+        return Tile(self._along(shape.kh, shape.oh, shape.sh), self.across.algorithm)
 
     @property
     def across(self) -> Across:
         """Those of a row."""
         shape = self.shape
         gap = shape.dw if shape.kw > 1 else 1
-        return Across(cheapest(self.points, shape.kw, shape.ow // gap, shape.sw), shape.ow, gap)
+        return Across(self._along(shape.kw, shape.ow // gap, shape.sw), shape.ow, gap)
 
     @property
     def count(self) -> int:
@@ -88,6 +90,10 @@ class Tiling:
         bottom = self.tile.rows.reach(shape.oh) - shape.top - shape.ih
         right = self.across.reach - shape.left - shape.iw
         return Halo(shape.top, max(bottom, 0), shape.left, max(right, 0))
+
+    def _along(self, taps: int, outputs: int, stride: int) -> Winograd:
+        """The algorithm of one axis."""
+        return cheapest(self.points, taps, outputs, stride, self.at_points)
 
 
 def why_not_dilated(shape: ConvShape) -> str:

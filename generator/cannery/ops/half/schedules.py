@@ -22,7 +22,6 @@ from cannery.ops.conv.depthwise_c import ConvDepthwiseC
 from cannery.ops.conv.direct_oc import ConvDirectOc
 from cannery.ops.conv.gemm import ConvGemm
 from cannery.ops.conv.geometry import conv_shape
-from cannery.ops.conv.winograd_oc import ConvWinogradOcF2
 from cannery.ops.matmul.dense_n import MatMulDenseN
 from cannery.ops.max_pool.schedules import MaxPoolDirectC
 from cannery.ops.movement.general import MovementGeneral
@@ -40,10 +39,10 @@ from cannery.schedule.schedule import (
 )
 from cannery.target.isa import Isa
 
-#: What there is of half precision.
+#: What there is of half precision, besides the modules beside this one.
 FLOAT32_FORMS: tuple[type[Schedule], ...] = (
     AveragePoolDirectC, ConvDepthwiseC, ConvDirectOc, ConvGemm, MatMulDenseN, MaxPoolDirectC,
-    MovementGeneral, MovementStrided, ConvWinogradOcF2,
+    MovementGeneral, MovementStrided,
 )  # fmt: skip
 
 #: Inputs in registers for multiplication by lane, besides what else is in the first sixteen.
@@ -77,7 +76,9 @@ class HalfSchedule(Schedule):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         found = self.inner.candidates(as_float32(graph), step, isa.in_half)
         able = [p for p in found if not p.get(MATH) and int(p.get("lanes", 4)) >= 4]
-        return [p for p in able if _fits(p, isa)] or able
+        able = [p for p in able if _fits(p, isa)] or able
+        # By lane where costs are the same: it takes fewer instructions.
+        return sorted(able, key=lambda p: p.get("broadcast") != "lane")
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         return self.inner.reads(as_float32(graph), step, params, isa.in_half)
