@@ -12,9 +12,11 @@ from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Relu, Tanh
+from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad, Transpose
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
+from cannery.ops.softmax.op import Softmax
 from frontends.causal_images import ROWS, RowMaker
 from frontends.causal_nets import STEPS, Maker, Tame
 
@@ -42,7 +44,21 @@ def stored(maker: Maker, value: str) -> str:
     return b.node(DequantizeLinear(), [made, scale, zero])
 
 
-class IntegerMaker(Maker):
+class Counting(Maker):
+    """Means count what is not there: no division of floats."""
+
+    def pool(self, value: str, stride: int = 1) -> str:
+        """A maximum or a mean."""
+        taps, dilation, (before, after) = self.window(value, stride)
+        span = (taps - 1) * dilation + 1
+        pads = (min(before, span - 1), min(after, span - 1)) if taps > 1 else (0, 0)
+        place = (taps,), (stride,), (pads,), (dilation,)
+        if self.random.random() < 0.5:
+            return self.b.node(MaxPool(*place), [value])
+        return self.b.node(AveragePool(*place, count_include_pad=True), [value])
+
+
+class IntegerMaker(Counting):
     """Grows a network over a sequence whose values are stored as integers between layers."""
 
     def __init__(self, seed: int, *, ahead: bool, rates: bool = True) -> None:
@@ -62,16 +78,6 @@ class IntegerMaker(Maker):
         steady = [self.conv, self.grouped, self.pool, self.joined, self.padded, self.cut,
                   self.sum, self.turned]  # fmt: skip
         return [*steady, self.strided, self.repeated] if self.rates else steady
-
-    def pool(self, value: str, stride: int = 1) -> str:
-        """A maximum, or a mean that counts what is not there: no division of floats."""
-        taps, dilation, (before, after) = self.window(value, stride)
-        span = (taps - 1) * dilation + 1
-        pads = (min(before, span - 1), min(after, span - 1)) if taps > 1 else (0, 0)
-        place = (taps,), (stride,), (pads,), (dilation,)
-        if self.random.random() < 0.5:
-            return self.b.node(MaxPool(*place), [value])
-        return self.b.node(AveragePool(*place, count_include_pad=True), [value])
 
     def joined(self, value: str) -> str:
         """Both parts are stored before they are joined."""
@@ -99,6 +105,32 @@ class IntegerMaker(Maker):
         """A function of channels that come first."""
         turned = self.b.node(Transpose((0, 2, 1)), [value])
         return self.b.node(Transpose((0, 2, 1)), [stored(self, self.b.node(Tanh(), [turned]))])
+
+
+class FloatMaker(Counting):
+    """Grows a network of floats for `QUANTIZE`. No padding is longer than its window needs, or of
+    other numbers than 0: so the whole sequence has the values that calls compute, and no others.
+    """
+
+    def __init__(self, seed: int, *, ahead: bool = False, rates: bool = True) -> None:
+        super().__init__(seed, ahead=False, rates=rates)
+
+    def pads(self, span: int) -> tuple[int, int]:
+        return span - 1, 0
+
+    def layers(self) -> list[Callable[[str], str]]:
+        steady = [self.conv, self.grouped, self.pool, self.branches, self.pointwise, self.joined,
+                  self.recurrent, self.cut, self.skipped]  # fmt: skip
+        return [*steady, self.strided] if self.rates else steady
+
+    def skipped(self, value: str) -> str:
+        """A value that a convolution reads, and a sum with its result: no layer made it."""
+        value = self.b.node(Softmax(2), [value])
+        _, channels = self.size(value)
+        op = Conv((1,), ((4, 0),), (2,))
+        other = self.b.node(op, [value, self.b.weight(3, channels, channels)])
+        mixed = self.b.node(Add(), [value, self.b.node(Relu(), [other])])
+        return self.b.node(MatMul(), [mixed, self.b.weight(channels, 3)])
 
 
 class IntegerRowMaker(RowMaker):

@@ -39,6 +39,8 @@ _calibration = rows(
     f"{_T}/test_quantize.py::test_states_are_those_of_a_sequence_if_the_samples_have_none",
     f"{_T}/test_interface.py::test_bad_samples",
 )
+_alike = rows(f"{_Q}/flow.py", f"{_T}/test_pasts.py")
+_draft = rows(f"{_Q}/draft.py", f"{_T}/test_pasts.py")
 _pasts = rows(f"{_Q}/pasts.py", f"{_T}/test_pasts.py")
 _blocks = rows("generator/cannery/pipeline.py", f"{_T}/test_pasts.py")
 _raw = rows(f"{_Q}/raw.py", *_INTERFACE)
@@ -167,6 +169,31 @@ CHANGES: tuple[Change, ...] = (
         "                for value in node.inputs:\n                    self._unite(value, "
         "node.output)\n",
         "",
+    ),
+    _alike(
+        "values that are moved have ranges of their own",
+        "while source := self._presents.get(value) or self._whole_before(value):",
+        "while source := self._presents.get(value):",
+    ),
+    _alike(
+        "the past of what recurrent layers make stays floats",
+        "if not fixed.isdisjoint(roots) and node.output not in self._presents:",
+        "if not fixed.isdisjoint(roots):",
+    ),
+    _alike(
+        "padding with other numbers has the scale of a recurrent layer",
+        "if window and set(state.initial) <= {0.0, -inf}:",
+        "if window:",
+    ),
+    _draft(
+        "means of floats become those of integers, step by step",
+        "return self.flow.only_integers(value) and self._becomes_integers(value)",
+        "return self.flow.only_integers(value)",
+    ),
+    _draft(
+        "what is kept counts in the mean square",
+        "made = [v for v in group if v not in self.flow.pasts] or group",
+        "made = group",
     ),
     _flow("padding with ones stays integer", 'op.mode != "constant" or op.value == 0.0', "True"),
     _calibration(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,12 @@ from cannery.emit.source import Source
 from cannery.errors import OptionError
 from cannery.frontends.streaming import AUTO, to_streaming
 from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
 from cannery.layouts import nhwc
 from cannery.lowering.assign import assign
 from cannery.lowering.rings import share_rings
 from cannery.passes import run_passes
+from cannery.quantization.quantize import quantize
 from cannery.target.isa import Isa
 from frontends.causal_nets import sequence, wanted_in
 from nets.net_bench import files_to_compile, table_file, untuned
@@ -37,12 +40,16 @@ TIME = {"x": 1}
 #: Schedules whose ids begin so are preferred, by turns: what is chosen otherwise, and what is not.
 PREFER = ("", "conv.", "", "chains.", "concat.")
 
+#: What quantised networks may lose in relation to their largest output: they are judged by others.
+MAX_LOSS = 1.0
+
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A network for calls of some sizes, smallest first, which come in the order of `cuts`.
+    """A simplified network for calls of some sizes, smallest first, which come in the order of
+    `cuts`.
 
     Inputs and expected outputs are those of each call.
     """
@@ -55,23 +62,46 @@ class Stream:
     prefer: str = ""
 
 
-def make_stream(name: str, whole: Graph, seed: int) -> Stream:
+def make_stream(name: str, whole: Graph, seed: int, quantized: DType | None = None) -> Stream:
     """A network for sequences of `x`, cut at random into calls of the sizes that the seed says.
 
-    What integer layers give is expected to the bit.
+    Of integer layers of a model, and of those into which layers are `quantized`, the references'
+    integers are expected.
     """
     random = Random(seed)
-    graphs = _in_sizes(whole, _sizes(whole, random))
+    calls = _in_sizes(whole, _sizes(whole, random))
     x = sequence(whole, seed)
-    cuts = _cuts(x.shape[1], [*graphs], random)
-    passed = run_passes(whole)
-    judge = passed if passed.integer_layers else whole
+    cuts = _cuts(x.shape[1], [*calls], random)
+    if quantized:
+        judge, graphs = quantized_alike(whole, calls, x, quantized)
+    else:
+        passed, graphs = run_passes(whole), {n: run_passes(graph) for n, graph in calls.items()}
+        judge = passed if passed.integer_layers else whole
     inputs = [{"x": part} for part in np.split(x, np.cumsum(cuts), 1)[: len(cuts)]]
     found = zip(*wanted_in(judge, graphs, cuts, x), strict=True)
     expected = [dict(zip(whole.outputs, parts, strict=True)) for parts in found]
     prefer = PREFER[seed % len(PREFER)]
     told = ", ".join(map(str, graphs))
     return Stream(f"{name}, {told} a call", graphs, cuts, inputs, expected, prefer)
+
+
+def quantized_alike(
+    whole: Graph, calls: Mapping[int, Graph], x: Array, dtype: DType
+) -> tuple[Graph, dict[int, Graph]]:
+    """A network for sequences, and the same for calls of all sizes, each calibrated on `x`; scales
+    of calls are those of the first size.
+    """
+    ranges, found = None, {}
+    with TemporaryDirectory() as folder:
+        samples = Path(folder, "samples.npz")
+        np.savez(samples, x=x)
+        for block, graph in calls.items():
+            passed = run_passes(graph, integers=True)
+            found[block] = quantize(passed, dtype, samples, MAX_LOSS, ranges=ranges)
+            facts = found[block].quantization
+            ranges = facts.ranges if facts else None
+        judge = quantize(run_passes(whole, integers=True), dtype, samples, MAX_LOSS)
+    return judge, found
 
 
 def _in_sizes(whole: Graph, blocks: Sequence[int]) -> dict[int, Graph]:
@@ -135,9 +165,8 @@ def _source(stream: Stream, isa: Isa, name: str) -> Source:
     """The network for all sizes, untuned, with states in place."""
     programs = []
     for graph in stream.graphs.values():
-        passed = run_passes(graph)
-        steps, choices = untuned(passed, isa, nhwc.ORDER, stream.prefer)
-        programs.append(assign(passed, steps, choices, isa, nhwc.ORDER))
+        steps, choices = untuned(graph, isa, nhwc.ORDER, stream.prefer)
+        programs.append(assign(graph, steps, choices, isa, nhwc.ORDER))
     rings = share_rings(programs)
     blocks = list(zip(programs[1:], rings[1:], strict=True))
     return make_source(programs[0], isa, name, {}, rings=rings[0], blocks=blocks)

@@ -376,6 +376,7 @@ DEPTHWISE: dict[str, Any] = {
     "strides": (INT8, (2, 8, 9, 8), (3, 2), {"strides": (2, 2), "dtype": INT8, "zero": -3}),
     "sums": (INT8, (1, 6, 8, 5), (2, 3), {"dilations": (2, 1), "dtype": INT32}),
     "chains": (INT8, (1, 6, 7, 27), (3, 3), {"most": 45, "pads": ONE, "bound": 127}),
+    "few": (INT8, (1, 5, 6, 2), (2, 2), {"dtype": INT8, "zero": 5}),
     "two": (INT8, (1, 5, 8, 9), (3, 3), {"most": 127, "dtype": INT32, "strides": (1, 2)}),
     "floats": (UINT8, (1, 6, 5, 17), (5, 5), {"pads": ((2, 2), (2, 2)), "activation": (Relu(),)}),
     "words": (INT16, (1, 6, 9, 69), (3, 3), {"pads": ONE, "bound": 8191, "activation": (Relu(),)}),

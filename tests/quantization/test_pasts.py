@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,11 @@ from cannery.passes import run_passes
 from cannery.pipeline import compile_graphs, import_graph
 from cannery.quantization.quantize import quantize
 from emit.test_streaming import F, causal
-from frontends.causal_nets import in_calls
+from frontends.causal_integers import FloatMaker
+from frontends.causal_nets import in_calls, sequence, wanted_in
 from frontends.keras_files import write_h5
 from needs import need_program
+from nets.stream_bench import quantized_alike
 from ops.cases import Net
 
 Array = NDArray[Any]
@@ -116,22 +119,94 @@ def test_a_past_that_is_read_as_floats_stays(tmp_path: Path) -> None:
     assert [made.types[s.input].dtype for s in made.states] == [DType.INT8, DType.FLOAT32]
 
 
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
-def test_the_past_of_a_recurrent_layer_stays_floats(tmp_path: Path, dtype: DType) -> None:
-    """Its outputs have a scale of their own, which their padding need not have."""
-    b = Net(4)
-    p = b.node(MatMul(), [b.input("x", (1, STEPS, 3)), b.weight(3, 3)])
+def recurrent(b: Net, x: str) -> str:
+    """A recurrent layer whose outputs have a scale of their own."""
+    p = b.node(MatMul(), [x, b.weight(b.types[x].shape[-1], 3)])
     layer = Rnn(3, ((Tanh(),),), (False,), returns=("sequence",))
     (y,) = b.nodes(layer, [p, b.weight(1, 3, 3), ""], name="layer")
-    whole = b.graph(conv(b, y, 4))
-    x = np.random.default_rng(1).standard_normal((1, STEPS, 3)).astype(np.float32)
-    np.savez(tmp_path / "samples.npz", x=x)
-    expected = evaluate(whole, {"x": x})[whole.outputs[0]]
-    graph = run_passes(to_streaming(whole), integers=True)
-    made = quantize(graph, dtype, tmp_path / "samples.npz", 0.1)
-    assert len(made.quantization.layers) >= 2
-    found = np.concatenate(in_calls({1: made}, x, [1] * STEPS)[0], 1)
-    assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+    return y
+
+
+def skipped(b: Net, x: str) -> str:
+    """An input that a convolution reads, and a sum with what it makes."""
+    y = b.node(Relu(), [conv(b, b.node(Pad(((0, 0), (4, 0), (0, 0))), [x]), 3, 2, before=0)])
+    return conv(b, b.node(Add(), [y, x]), 4)
+
+
+def after_recurrent(b: Net, x: str) -> str:
+    return conv(b, recurrent(b, x), 4)
+
+
+def after_recurrent_floats(b: Net, x: str) -> str:
+    """What a recurrent layer makes is read as floats, too."""
+    y = recurrent(b, x)
+    return b.node(Add(), [conv(b, y, 3), b.node(Softmax(2), [y])])
+
+
+def mean_of_floats(b: Net, x: str) -> str:
+    """Nothing reads the value but a mean, which stays one of floats."""
+    x = b.node(Softmax(2), [conv(b, x, 4)])
+    pool = AveragePool((3,), (1,), ((2, 0),), (1,), count_include_pad=True)
+    return conv(b, b.node(pool, [x]), 4)
+
+
+def largest(b: Net, x: str) -> str:
+    """Maxima of an input, whose range is larger than theirs."""
+    x = b.node(MaxPool((3,), (1,), ((2, 0),), (1,)), [x])
+    return conv(b, x, 4)
+
+
+ALIKE = (tcn, residual, skipped, after_recurrent, after_recurrent_floats, mean_of_floats, largest)
+
+
+def assert_alike(whole: Graph, dtype: DType, block: int) -> None:
+    """Calls give the bits of the whole sequence, both quantised by themselves."""
+    x = sequence(whole)
+    calls = {block: to_streaming(whole, block)}
+    judge, graphs = quantized_alike(whole, calls, x, dtype)
+    made = np.concatenate(in_calls(graphs, x, [block] * (x.shape[1] // block))[0], 1)
+    np.testing.assert_array_equal(made, evaluate(judge, {"x": x})[whole.outputs[0]])
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
+@pytest.mark.parametrize("net", ALIKE)
+def test_calls_have_the_bits_of_the_whole_sequence(
+    net: Callable[[Net, str], str], dtype: DType
+) -> None:
+    b = Net(4)
+    whole = b.graph(net(b, b.input("x", (1, STEPS, 3))))
+    assert_alike(whole, dtype, 8)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
+def test_random_networks_have_the_bits_of_the_whole_sequence(dtype: DType) -> None:
+    """Up to what the exponential functions of floats differ by."""
+    compared = 0
+    for seed in range(8):
+        whole = FloatMaker(seed, rates=seed % 4 > 1).graph()
+        x, calls = sequence(whole, seed), {12: to_streaming(whole, 12, AUTO)}
+        judge, graphs = quantized_alike(whole, calls, x, dtype)
+        cuts = [12] * (x.shape[1] // 12)
+        found = zip(in_calls(graphs, x, cuts), wanted_in(judge, graphs, cuts, x), strict=False)
+        for made, right in found:
+            for ours, theirs in zip(made, right, strict=True):
+                used = ~np.isnan(theirs)
+                np.testing.assert_allclose(ours[used], theirs[used], atol=1e-6)
+                compared += int(used.sum())
+    assert compared > 1000
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
+def test_the_past_of_a_recurrent_layer_has_its_scale(dtype: DType) -> None:
+    """Zeros, before the first step; other padding has a scale of its own, and stays floats."""
+    for value, kept in ((0.0, dtype), (0.5, DType.FLOAT32)):
+        b = Net(4)
+        y = recurrent(b, b.input("x", (1, STEPS, 3)))
+        whole = b.graph(conv(b, b.node(Pad(((0, 0), (2, 0), (0, 0)), value), [y]), 4, before=0))
+        calls = {1: to_streaming(whole)}
+        _, graphs = quantized_alike(whole, calls, sequence(whole), dtype)
+        (state,) = (s for s in graphs[1].states if graphs[1].types[s.input].shape == (1, 2, 3))
+        assert graphs[1].types[state.input].dtype is kept
 
 
 def test_states_that_are_no_past_have_scales_of_their_own(tmp_path: Path) -> None:

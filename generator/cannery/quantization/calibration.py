@@ -11,7 +11,7 @@ import numpy as np
 
 from cannery.errors import OptionError, warn
 from cannery.execution.sequences import first_state, input_steps, next_state
-from cannery.ir.evaluate import evaluate_all
+from cannery.ir.evaluate import evaluate_all, widen
 from cannery.ir.graph import Graph
 from cannery.ir.numeric import f32
 from cannery.ir.registry import RefArray
@@ -71,7 +71,9 @@ def observe(graph: Graph, file: Path) -> Observed:
     largest: dict[str, float] = {}
     squares: dict[str, list[float]] = {}
     samples, outputs = [], []
-    state, pasts = first_state(graph), pasts_of(graph)
+    # States are not rounded from step to step: so a whole sequence has the same ranges.
+    state = {name: widen(value) for name, value in first_state(graph).items()}
+    pasts = pasts_of(graph)
     for number, step in enumerate(given, 1):
         sample = {**state, **step}
         samples.append(sample)

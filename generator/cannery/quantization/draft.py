@@ -73,16 +73,26 @@ class Draft:
         }
 
     def spread(self, value: str) -> Spread:
-        """The range of a value and of those that share its scale; up to 1 if all were always 0."""
-        found = [self.seen.spreads[v] for v in self.flow.group(value)]
-        largest, rms = max(s.largest for s in found), max(s.rms for s in found)
+        """The range of a value and of those that share its scale; up to 1 if all were always 0.
+
+        What is kept for later calls has no share in the mean square: only some elements are kept.
+        """
+        group = self.flow.group(value)
+        largest = max(self.seen.spreads[v].largest for v in group)
+        made = [v for v in group if v not in self.flow.pasts] or group
+        rms = max(self.seen.spreads[v].rms for v in made)
         return Spread(largest, rms) if largest > NOTHING else Spread(1.0, 1.0)
 
     def bound_of(self, value: str) -> tuple[int, float]:
-        """The bound of a value, by the layers that read it, and its unit."""
-        return self.ranges.next(lambda: self._bound_of(value))
+        """The bound of a value, by the layers that read it, and its unit; where it is moved or kept
+        for later calls, those of its origin. So all its readers round it alike, whether it comes
+        step by step or as a whole.
+        """
+        return self.ranges.next(lambda: self._bound_of(self.flow.origin(value)))
 
     def _bound_of(self, value: str) -> tuple[int, float]:
+        if value in self.integers:
+            return self.integers[value].bound, self.integers[value].unit
         spread, readers = self.spread(value), self._readers(value)
         limit = min((self.limits[r] for r in readers if r in self.limits), default=LARGEST_SUM)
         bound = choose_bound(self.products(value), spread, self.dtype, limit)
@@ -97,9 +107,17 @@ class Draft:
         if value in self.integers or (self.flow.raw and value in self.graph.inputs):
             return True
         if value in self.flow.pasts and value in self.graph.inputs:
-            return self.flow.only_integers(value)
+            return self.flow.only_integers(value) and self._becomes_integers(value)
         node = self.graph.producer(value)
         return node is not None and self.flow.is_joint(value) and any(map(self.exists, node.inputs))
+
+    def _becomes_integers(self, value: str) -> bool:
+        """Whether a value, or one that shares its scale, is read by a layer that rounds floats."""
+        return any(
+            node.outputs[0] in self.factors or node.outputs[0] in self.flow.sums
+            for source in self.flow.group(value)
+            for node, _ in self.flow.readers(source)
+        ) or self.exists(self.flow.origin(value))
 
     def as_integers(self, value: str, new: list[Node]) -> Integers:
         """A value as integers; appends the necessary nodes to `new`."""

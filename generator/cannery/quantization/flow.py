@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from cannery.ir.graph import Graph, Node
 from cannery.ir.registry import Op
@@ -45,6 +46,20 @@ def pasts_of(graph: Graph) -> frozenset[str]:
     return frozenset(name for state in found for name in (state.input, state.output))
 
 
+def _presents(graph: Graph) -> dict[str, str]:
+    """By each state that is the past of a value, and by the window that it begins, that value, if
+    the first past is zeros, or never a maximum.
+    """
+    found = dict[str, str]()
+    for state in graph.states:
+        window = past_window(graph, state)
+        if window and set(state.initial) <= {0.0, -inf}:
+            joins = graph.producer(window.value)
+            assert joins is not None
+            found |= dict.fromkeys((state.input, window.value), joins.inputs[1])
+    return found
+
+
 @dataclass
 class Flow:
     """`layers`: first outputs of the nodes that read integers as their first input.
@@ -63,8 +78,10 @@ class Flow:
     _members: dict[str, list[str]] = field(default_factory=dict)
     _joints: set[str] = field(default_factory=set)
     _floats: set[str] = field(default_factory=set)
+    _presents: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._presents = _presents(self.graph)
         self._tie()
         for value in self._above:
             self._members.setdefault(self._root(value), []).append(value)
@@ -95,15 +112,40 @@ class Flow:
         node = self.graph.producer(value)
         return node.inputs[0] if node is not None and on_integers(node.op) is not None else ""
 
+    def origin(self, value: str) -> str:
+        """The value whose elements are all those of this one, now or in earlier calls, but zeros.
+
+        Parts of a value are not traced to it: their range may be smaller.
+        """
+        while source := self._presents.get(value) or self._whole_before(value):
+            value = source
+        return value
+
+    def _whole_before(self, value: str) -> str:
+        """The value that a node moves to this one, all of it in the end; empty if none does."""
+        node, source = self.graph.producer(value), self.moved_from(value)
+        is_part = node is not None and isinstance(node.op, Slice)
+        return "" if is_part and not self._is_later(source, value) else source
+
+    def _is_later(self, source: str, part: str) -> bool:
+        """Whether what a part leaves out of its source is in the parts of other calls: both have
+        all channels, and the source comes from a window.
+        """
+        types, window = self.graph.types, source
+        while window and window not in self._presents:
+            window = self.moved_from(window)
+        return bool(window) and types[part].shape[-1] == types[source].shape[-1]
+
     def readers(self, value: str) -> Iterator[tuple[Node, str]]:
-        """The nodes that read a value or anything it is moved to or joined with, and what they
-        read.
+        """The nodes that read a value, now or later, or anything it is moved to or joined with, and
+        what they read.
         """
         waiting = [(node, value) for node in reversed(self.graph.consumers(value))]
         while waiting:
             node, read = waiting.pop()
-            if on_integers(node.op) is not None or self.is_joint(node.outputs[0]):
-                result = node.outputs[0]
+            result = node.outputs[0]
+            joined = self.is_joint(result) or result in self._presents
+            if on_integers(node.op) is not None or joined:
                 waiting += [(n, result) for n in reversed(self.graph.consumers(result))]
             else:
                 yield node, read
@@ -111,7 +153,9 @@ class Flow:
     # ---- groups ----
 
     def _tie(self) -> None:
-        """Union of moved and joined values; outputs of recurrent layers already have scales."""
+        """Union of moved and joined values; outputs of recurrent layers already have scales, which
+        only their past shares.
+        """
         fixed = set[str]()
         for name in (*self.graph.inputs, *(o for n in self.graph.nodes for o in n.outputs)):
             self._above[name] = name
@@ -121,11 +165,14 @@ class Flow:
             if on_integers(node.op) is not None:
                 self._unite(node.inputs[0], node.output)
             elif isinstance(node.op, Concat) and all(i in self._above for i in node.inputs):
-                if not fixed.isdisjoint(map(self._root, node.inputs)):
+                roots = set(map(self._root, node.inputs))
+                if not fixed.isdisjoint(roots) and node.output not in self._presents:
                     continue
                 self._joints.add(node.output)
                 for value in node.inputs:
                     self._unite(value, node.output)
+                if not fixed.isdisjoint(roots):
+                    fixed.add(self._root(node.output))
 
     def _unite(self, source: str, target: str) -> None:
         if source in self._above:

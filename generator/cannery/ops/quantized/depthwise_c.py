@@ -58,7 +58,7 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         s = sizes(graph, step)
         found = (
-            Tunables(lanes, min(px, s.ow)) for lanes in widths(s.oc, isa) for px in _pixels(s, isa)
+            Tunables(lanes, min(px, s.ow)) for lanes in _widths(s, isa) for px in _pixels(s, isa)
         )
         return list(map(as_params, dict.fromkeys(found)))
 
@@ -99,6 +99,13 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
         head = f"{describe(job)}\n{signature(job, band=True)}"
         code = f"{finish.functions}{head}\n{{\n{body}\n}}\n"
         return Kernel(code, (weights, *finish.constants), band=1)
+
+
+def _widths(s: ConvShape, isa: Isa) -> Sequence[int]:
+    """The widths of vectors. Helium's widening loads only make whole ones, of which masks leave out
+    the channels that do not exist.
+    """
+    return isa.lanes[-1:] if isa.has("mve") else widths(s.oc, isa)
 
 
 def _pixels(s: ConvShape, isa: Isa) -> Sequence[int]:
