@@ -1,11 +1,17 @@
-"""What programs with a deadline rely on: no memory is taken, no lock, no system call is made."""
+"""What programs with a deadline rely on: no memory is taken, no lock, no system call is made.
+
+The kernel ends programs that make one, and clang's RealtimeSanitizer looks for the rest.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +37,9 @@ NAM = Path(__file__).parents[1] / "frontends/nam"
 #: Killed by SIGSYS; and where the system does not let programs give up system calls.
 KILLED, REFUSED = -31, 77
 
+#: Versions of clang with RealtimeSanitizer, newest first.
+SANITIZING = range(24, 19, -1)
+
 #: Where a library looks at the processor at its first call.
 CHOOSES = {"__cpu_model", "__cpu_indicator_init"}
 
@@ -41,6 +50,16 @@ ON_LINUX = pytest.mark.skipif(
 FLAGS = {"sse2": ("-msse2",), "avx2": ("-mavx2", "-mfma"), "generic": ()}
 
 STEPS: Mapping[str, Any] = {"streaming": True}
+
+
+def shared() -> Model:
+    """An image that is large enough for several threads."""
+    rng = np.random.default_rng(1)
+    weights = {"kernel": rng.standard_normal((3, 3, 3, 24)) / 5, "bias": rng.standard_normal(24)}
+    config = {"filters": 24, "kernel_size": [3, 3], "padding": "same"}
+    arrays = {name: array.astype(np.float32) for name, array in weights.items()}
+    return chain(image("x", 48, 64, 3), LayerSpec("Conv2D", "scores", (), config, arrays))
+
 
 #: Networks and options; a calibration is with samples of the input `x`.
 NETWORKS: dict[str, tuple[Model | Path, Mapping[str, Any]]] = {
@@ -54,11 +73,18 @@ NETWORKS: dict[str, tuple[Model | Path, Mapping[str, Any]]] = {
     "voices": (causal(LONG), {**STEPS, "batch": 3}),
     "wavenet": (NAM / "wavenet_gated.nam", {**STEPS, "rename": {"input": "x", "output": "scores"}}),
     "integers": (causal(LONG), {**STEPS, "block": (1, 16), "quantize": "int8"}),
+    "recurrent integers": (stack(None), {**STEPS, "quantize": "int16", "max_loss": 0.5}),
+    "many": (chain(image("x", H), dense()), {"many": 4}),
+    "parallel": (shared(), {"parallel": True, "many": 4}),
 }
 
 
 def write_network(
-    folder: Path, model: Model | Path, isa: Sequence[str], options: Mapping[str, Any]
+    folder: Path,
+    model: Model | Path,
+    isa: Sequence[str],
+    options: Mapping[str, Any],
+    compiler: Sequence[str] = ("gcc",),
 ) -> list[Path]:
     """The generated files of a network called `net`, and the objects of its code."""
     given = {"isa": tuple(isa), "name": "net", **options}
@@ -72,21 +98,51 @@ def write_network(
     found = []
     for name in sorted(n for n in files if re.fullmatch(r"net(_[a-z0-9]+)?(_weights)?\.c", n)):
         flags = FLAGS[next((i for i in isa if i in name), isa[0])]
-        command = [need_program("gcc"), "-std=c99", "-O1", *flags, "-I.", "-c", name]
+        command = [
+            need_program(compiler[0]),
+            *compiler[1:],
+            "-std=c99",
+            "-O1",
+            *flags,
+            "-I.",
+            "-c",
+            name,
+        ]
         subprocess.run(command, cwd=folder, check=True)
         found.append((folder / name).with_suffix(".o"))
     return found
 
 
-def run(folder: Path, main: Path, objects: Sequence[Path], *flags: str) -> tuple[int, str]:
+def run(
+    folder: Path, main: Path, objects: Sequence[Path], *flags: str,
+    compiler: Sequence[str] = ("gcc",),
+) -> tuple[int, str]:  # fmt: skip
     """The exit code of a program around the network, and what it prints."""
     program = folder / "program"
-    command = [need_program("gcc"), "-O1", "-I.", *flags, main, *objects, "-o", program, "-lm"]
+    command = [
+        need_program(compiler[0]),
+        *compiler[1:],
+        "-O1",
+        "-I.",
+        *flags,
+        main,
+        *objects,
+        "-o",
+        program,
+        "-lm",
+    ]
     subprocess.run(command, cwd=folder, check=True)
     done = subprocess.run([program], check=False, capture_output=True, text=True)
     if done.returncode == REFUSED:
         pytest.skip("system calls cannot be given up here")
-    return done.returncode, done.stdout
+    return done.returncode, done.stdout + done.stderr
+
+
+def calls(options: Mapping[str, Any]) -> list[str]:
+    """How large the calls of a network are, for the program."""
+    sizes = options.get("block", (1,))
+    size = f"-DSTEPS={max(sizes) // min(sizes)}", f"-DBLOCK={min(sizes)}"
+    return [*size, f"-DMANY={options.get('many', 1)}"]
 
 
 @ON_LINUX
@@ -100,9 +156,7 @@ def test_no_heap_no_lock_no_system_call(tmp_path: Path, name: str, isa: Sequence
     model, options = NETWORKS[name]
     objects = write_network(tmp_path, model, isa, options)
     assert needed(objects) <= MAY_NEED | CHOOSES
-    sizes = options.get("block", (1,))
-    flags = [f"-DSTEPS={max(sizes) // min(sizes)}", f"-DBLOCK={min(sizes)}"]
-    assert run(tmp_path, CALLS, objects, *flags) == (0, "")
+    assert run(tmp_path, CALLS, objects, *calls(options)) == (0, "")
 
 
 @ON_LINUX
@@ -111,6 +165,41 @@ def test_a_system_call_would_be_seen(tmp_path: Path, kind: int) -> None:
     """One that is made directly, and one by which malloc takes memory."""
     objects = write_network(tmp_path, stack(None), ("generic",), STEPS)
     assert run(tmp_path, CALLS, objects, f"-DBREAK={kind}")[0] == KILLED
+
+
+@cache
+def sanitizing() -> Sequence[str]:
+    """A clang with RealtimeSanitizer, which few distributions have."""
+    for version in SANITIZING:
+        command = (f"clang-{version}", "-fsanitize=realtime")
+        if shutil.which(command[0]):
+            made = subprocess.run(
+                [*command, "-x", "c", "-", "-o", os.devnull], input="int main(void) { return 0; }",
+                text=True, check=False, capture_output=True,
+            )  # fmt: skip
+            if made.returncode == 0:
+                return command
+    pytest.skip("no clang with RealtimeSanitizer (clang-20 or newer, libclang-rt-20-dev)")
+
+
+@ON_LINUX
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_sanitizer_finds_nothing(tmp_path: Path, name: str) -> None:
+    """It knows functions of the C library that take locks or memory, or wait, in whatever calls."""
+    model, options = NETWORKS[name]
+    objects = write_network(tmp_path, model, ("sse2", "avx2"), options, sanitizing())
+    flags = ("-DSANITIZED", *calls(options))
+    assert run(tmp_path, CALLS, objects, *flags, compiler=sanitizing()) == (0, "")
+
+
+@ON_LINUX
+@pytest.mark.parametrize(("kind", "function"), [(2, "malloc"), (3, "pthread_mutex_lock")])
+def test_the_sanitizer_would_see_it(tmp_path: Path, kind: int, function: str) -> None:
+    objects = write_network(tmp_path, stack(None), ("generic",), STEPS, sanitizing())
+    flags = ("-DSANITIZED", f"-DBREAK={kind}")
+    code, printed = run(tmp_path, CALLS, objects, *flags, compiler=sanitizing())
+    assert code != 0
+    assert f"`{function}` in real-time context" in printed
 
 
 def forgetting() -> Model:
