@@ -60,6 +60,23 @@ def write_tiny_model(
     return _write(path, layers, {"scores": {"kernel": kernel, "bias": bias}})
 
 
+def write_tiny_pair(path: Path, seed: int = 1) -> Path:
+    """A 12x12x1 `image` -> two convolutions, 3x3, with 8 channels between them -> 12x12x2: small if
+    computed depth first.
+    """
+    first, last, bias, other = _normal(seed, (3, 3, 1, 8), (3, 3, 8, 2), (8,), (2,))
+    layers = [_layer("InputLayer", "image", batch_input_shape=[None, 12, 12, 1])]
+    layers += [
+        _layer(
+            "Conv2D", name, filters=filters, kernel_size=[3, 3], strides=[1, 1], padding="same",
+            dilation_rate=[1, 1], data_format="channels_last", activation="relu", use_bias=True,
+        )
+        for name, filters in (("first", 8), ("last", 2))
+    ]  # fmt: skip
+    weights = {"first": {"kernel": first, "bias": bias}, "last": {"kernel": last, "bias": other}}
+    return _write(path, layers, weights)
+
+
 def write_tiny_dense(path: Path, seed: int = 1) -> Path:
     """8 numbers `image` -> dense layer -> 4 `scores`: a dozen candidates, to tune quickly."""
     kernel, bias = _normal(seed, (8, 4), (4,))

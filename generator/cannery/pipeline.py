@@ -11,7 +11,7 @@ from cannery.choose.defaults import Defaults
 from cannery.choose.half import check_half
 from cannery.choose.lookup import recorded_choices, recorded_stacks
 from cannery.choose.plan import Segment, make_segments
-from cannery.choose.ram import Curve, states_bytes
+from cannery.choose.ram import Curve, workspace_bound
 from cannery.choose.stacks import choose_stacks
 from cannery.class_names import read_class_names
 from cannery.contents import Content
@@ -219,7 +219,7 @@ def choose(graph: Graph, target: Target, options: Options) -> Chosen:
         )  # fmt: skip
     segments = make_segments(graph, depth_first=options.max_ram is not None)
     record, known = recorded_choices(graph, segments, target, options)
-    defaults = _defaults(graph, segments, target, options)
+    defaults = defaults_of(graph, segments, target.isa, options)
     best = defaults.plan(known)
     steps = best.steps(segments)
     stacks: tuple[Stack, ...] = ()
@@ -229,11 +229,10 @@ def choose(graph: Graph, target: Target, options: Options) -> Chosen:
     return Chosen(steps, best.choices, record, stacks)
 
 
-def _defaults(
-    graph: Graph, segments: Sequence[Segment], target: Target, options: Options
-) -> Defaults:
+def defaults_of(graph: Graph, segments: Sequence[Segment], isa: Isa, options: Options) -> Defaults:
+    """What chooses where nothing was measured."""
     return Defaults(
-        graph, segments, target.isa, io_order(options), options.max_error,
+        graph, segments, isa, io_order(options), options.max_error,
         max_size=options.max_size, max_ram=options.max_ram,
         max_flash=options.max_flash, views=options.input_view, locked=options.locked,
     )  # fmt: skip
@@ -243,7 +242,7 @@ def ram_curve(options: Options) -> Curve:
     """Memory against estimated time of a network without a tuning record."""
     target, graph = resolve_target(options), least_memory_order(import_graph(options))
     segments = make_segments(graph, depth_first=True)
-    return _defaults(graph, segments, target, options).ram_curve()
+    return defaults_of(graph, segments, target.isa, options).ram_curve()
 
 
 #: Options that `cannery weights` does not take from the manifest: files, tools, the processor.
@@ -299,7 +298,7 @@ def source_of(
     source = make_source(
         program, planned.isa, options.name, options.rename, planned.chosen.stacks, cores,
         options.max_lines, rings[0], list(zip(planned.programs[1:], rings[1:], strict=True)),
-        _workspace_bound(planned, options),
+        workspace_bound(program, planned.isa, options.max_ram),
     )  # fmt: skip
     source = replace(
         source, max_error=graph.error_bound(options.max_error), split=options.split,
@@ -326,13 +325,6 @@ def _check_ram(source: Source, options: Options) -> None:
             f"workspace and state of all calls together take {taken:,} bytes",
             where="--max-ram", cure=f"give {taken}, or fewer sizes with --block",
         )  # fmt: skip
-
-
-def _workspace_bound(planned: Planned, options: Options) -> int | None:
-    """What `max_ram` leaves for the workspace."""
-    if options.max_ram is None:
-        return None
-    return options.max_ram - states_bytes(planned.programs[0], planned.isa)
 
 
 def _class_names(source: Source, options: Options) -> tuple[str, ...]:

@@ -382,6 +382,23 @@ CHANGES: tuple[Change, ...] = (
         "json.dumps(asdict(self))",
         'json.dumps({**asdict(self), "flags": ""})',
     ),
+    _optimize(
+        "tuning looks for speed alone",
+        "kept = [plan for plan in found if self._keeps(plan)]",
+        "kept = found",
+    ),
+    _optimize(
+        "what is made more exact may take any memory",
+        "return found if self._keeps(found) else plan",
+        "return found",
+    ),
+    Change(
+        "a record that breaks the bound of memory is good enough",
+        "generator/cannery/tuning/tuner.py",
+        "if found.unusable or _breaks(",
+        "if found.unusable and _breaks(",
+        ("tests/tuning/test_tuner.py",),
+    ),
     Change(
         "record of a larger model is overwritten",
         "generator/cannery/choose/owner.py",

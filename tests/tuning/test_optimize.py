@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cannery.choose.bounded import MemoryBounds
 from cannery.choose.plan import Plan
+from cannery.errors import OptionError
 from cannery.ir.evaluate import evaluate_all
 from cannery.ir.graph import Graph
 from cannery.measure.cache import Measurement
@@ -268,6 +270,10 @@ def test_errors_are_mended_where_it_costs_least() -> None:
     both = optimizer.more_exact(fast, 1e-5, 8e-5)
     assert [optimizer.find(k, c).error for k, c in both.picks] == [1e-7, 1e-7]  # type: ignore[union-attr]
     assert plan_text(optimizer.more_exact(both, 1e-9, 1e-7)) == plan_text(both)
+    bounds = MemoryBounds(optimizer.graph, optimizer.segments, ISA, "nhwc")
+    most = int(bounds.flash.flash(both)) - 1
+    tight = replace(optimizer, bounds=replace(bounds, max_flash=most))
+    assert tight.more_exact(fast, 1e-5, 8e-5) == fast, "what takes too much is no way"
 
 
 def test_preference_is_the_wanted_then_one_of_each_kind() -> None:
@@ -322,3 +328,40 @@ def test_rivals_have_the_same_orders() -> None:
         mine = (tried.option.reads, tried.option.writes)
         assert {(t.option.reads, t.option.writes) for t in rivals} <= {mine}
         assert tried.label not in {t.label for t in rivals}
+
+
+def with_scratch(ranked: Ranked, index: int) -> Measurement:
+    """What takes scratch memory is twice as fast as anything else."""
+    needs = "winograd" in ranked.label
+    return Measurement(0.0, "", 1.0 if needs else 2.0, code_bytes=100)
+
+
+@pytest.mark.parametrize("kind", ["ram", "flash"])
+def test_plans_keep_the_bounds_of_memory(kind: str) -> None:
+    """The fastest plan within the bound: slower than without, as fast as measured times allow."""
+    free = make(with_scratch)
+    bounds = MemoryBounds(free.graph, free.segments, ISA, "nhwc")
+    (fastest,) = free.plans(1)[:1]
+
+    def taken(plan: Plan) -> float:
+        ram = replace(bounds.ram, most=0)  # as under a bound: halos have no memory of their own
+        return ram.ram(plan).bytes if kind == "ram" else bounds.flash.flash(plan)
+
+    most = int(taken(fastest)) - 1
+    tight = replace(
+        free, bounds=replace(bounds, **{f"max_{kind}": most}), untuned=Plan(0.0, ())
+    )  # fmt: skip
+    found = tight.plans(2)
+    assert found[0].picks and all(taken(plan) <= most for plan in found)
+    assert found[0].cost > fastest.cost
+    loose = replace(free, bounds=replace(bounds, max_ram=10**9, max_flash=10**9))
+    assert plan_text(loose.plans(1)[0]) == plan_text(fastest)
+
+
+def test_the_untuned_plan_is_left_where_nothing_measured_fits() -> None:
+    free = make(with_scratch)
+    bounds = MemoryBounds(free.graph, free.segments, ISA, "nhwc", max_ram=1)
+    untuned = Plan(7.0, ())
+    assert replace(free, bounds=bounds, untuned=untuned).plans(1) == [untuned]
+    with pytest.raises(OptionError, match="--max-ram"):
+        replace(free, bounds=bounds).plans(1)

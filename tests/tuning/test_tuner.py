@@ -13,7 +13,7 @@ import pytest
 
 from cannery.choose.record import Record, read_record
 from cannery.cli import invoke
-from cannery.errors import ToolchainError
+from cannery.errors import OptionError, ToolchainError
 from cannery.measure.measure import Context, Protocol
 from cannery.options import Options, make_options
 from cannery.pipeline import choose, compile_model, import_graph
@@ -25,7 +25,7 @@ from cannery.tuning.outcome import Outcome, Settings
 from cannery.tuning.search import Quiet
 from cannery.tuning.tuner import tune, usable_record
 from needs import need_program, need_runner, need_toolchain
-from tiny_models import write_tiny_model
+from tiny_models import write_tiny_model, write_tiny_pair
 
 #: Few rounds: these tests are not about which candidate wins.
 FAST = Protocol(first=2, more=1, sample_us=5.0, limit=5.0)
@@ -146,11 +146,25 @@ def test_a_record_elsewhere(model: Path, tmp_path: Path) -> None:
     compile_model(options_for(model, locked=True, tuning=str(folder)))
 
 
-@pytest.mark.parametrize("bound", ["max_ram", "max_flash"])
-def test_bounds_of_memory_are_not_kept_by_tuning(model: Path, bound: str) -> None:
-    outcome = tune(options_for(model, "sse2", **{bound: "1M"}), Settings(budget=0.0))
-    (note,) = (note for note in outcome.notes if "tuning looks for speed alone" in note)
-    assert "--max-ram or --max-flash" in note
+def test_what_is_tuned_keeps_the_bound_of_memory(tmp_path: Path) -> None:
+    """Depth first here; the record serves compiling with the same bound, and none that is lower."""
+    model = write_tiny_pair(tmp_path / "pair.h5")
+    options = options_for(model, max_ram="2500", locked=True)
+    outcome = tune(options, Settings())
+    (layer,) = outcome.layers
+    assert layer.step.depth_first and layer.chosen.us and outcome.measured > 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = compile_model(options)
+    assert made.source.single_bytes <= 2500 and outcome.path in made.dependencies
+    assert usable_record(options) == outcome.path
+    assert usable_record(options_for(model, max_ram="1000")) is None
+    assert usable_record(options_for(model)) is None, "without a bound, nothing is depth first"
+
+
+def test_a_bound_that_nothing_keeps_ends_tuning(model: Path) -> None:
+    with pytest.raises(OptionError, match="--max-flash: code and constants take at least"):
+        tuned(model, "cortex-m4", max_flash="100")
 
 
 def test_no_time_at_all(model: Path) -> None:
@@ -158,7 +172,6 @@ def test_no_time_at_all(model: Path) -> None:
     assert outcome.measured == 0
     assert outcome.untried == ("scores",)
     assert "within 0 s nothing was tried for scores" in outcome.notes
-    assert not any("--max-ram" in note for note in outcome.notes)
     told = "nothing was measured, so no record is written; give --budget 30 or more"
     assert told in outcome.notes
     assert (outcome.idle, outcome.changed, outcome.path.exists()) == (True, False, False)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from math import inf
 
-from cannery.choose.flash import FlashBound
+from cannery.choose.bounded import MemoryBounds
 from cannery.choose.plan import (
     Option,
     Plan,
@@ -17,7 +15,7 @@ from cannery.choose.plan import (
     overlap,
     plans,
 )
-from cannery.choose.ram import CURVE_STEP, Curve, RamBound
+from cannery.choose.ram import CURVE_STEP, Curve
 from cannery.choose.recheck import Emulates, emulated_error, network_error
 from cannery.choose.rounding import rounding_error
 from cannery.choose.signature import step_kind
@@ -77,6 +75,14 @@ class Defaults:
     locked: bool = False
     known_sizes: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)
 
+    @property
+    def bounds(self) -> MemoryBounds:
+        """Those of RAM and flash."""
+        return MemoryBounds(
+            self.graph, self.segments, self.isa, self.io_order, self.max_ram, self.max_flash,
+            self.views, known_sizes=self.known_sizes,
+        )  # fmt: skip
+
     def plan(self, known: Mapping[int, Choice] | None = None) -> Plan:
         """The plan that the cost model prefers, with `known` choices for some segments.
 
@@ -134,18 +140,12 @@ class Defaults:
         """Whether known choices break a bound, about which it warns; raises RecordError if
         `locked`.
         """
-        if self.max_ram is None and self.max_flash is None:
+        if not self.bounds.given:
             return False
-        tuned = replace(self, max_ram=None, max_flash=None).plan(known)
-        if self.max_ram is not None and self._ram(self.max_ram).ram(tuned).bytes > self.max_ram:
-            where, what = "--max-ram", f"{self.max_ram} bytes of workspace and state"
-        elif (
-            self.max_flash is not None and self._flash(self.max_flash).flash(tuned) > self.max_flash
-        ):
-            where, what = "--max-flash", f"{self.max_flash} bytes of code and constants"
-        else:
+        found = self.bounds.broken(replace(self, max_ram=None, max_flash=None).plan(known))
+        if found is None:
             return False
-        what = f"what was tuned takes more than {what}"
+        where, what = found[0], f"what was tuned takes more than {found[1]}"
         if self.locked:
             raise RecordError(what, where=where, cure="give more, or leave out --locked")
         warn(f"{what}; the cost model chooses instead")
@@ -180,17 +180,17 @@ class Defaults:
 
     def ram_curve(self) -> Curve:
         """Memory against estimated time, of exact schedules."""
-        bound = replace(self._ram(inf), pinned=False, step=CURVE_STEP)
-        return bound.curve(self._options({}, inexact=()), self._small)
+        bounds = replace(self.bounds, max_ram=None)
+        bound = replace(bounds.ram, pinned=False, step=CURVE_STEP)
+        find = bounds.within_flash(self._small)
+        return bound.curve(self._options({}, inexact=()), find)
 
     def _cheapest(self, known: Mapping[int, Choice], *, inexact: Collection[int]) -> Plan:
         """The cheapest plan; segments that are not `inexact` have exact schedules."""
         options = self._options(known, inexact=inexact)
-        if known:  # tuning only looks for speed
+        if known:  # whose memory is known to fit
             return self._find(options)
-        if self.max_ram is not None:
-            return self._ram(self.max_ram).cheapest(options, self._small)
-        return self._small(options)
+        return self.bounds.cheapest(options, self._small)
 
     def _find(self, options: Sequence[Sequence[Option]]) -> Plan:
         """The cheapest plan of these options."""
@@ -198,20 +198,11 @@ class Defaults:
         return plans(self.graph, self.segments, options, reorder=reorder, io_order=order)[0]
 
     def _small(self, options: Sequence[Sequence[Option]]) -> Plan:
-        """The cheapest plan whose constants, and code, keep their bounds."""
-        find = self._find
-        if self.max_size is not None:
-            bound = SizeBound(self.graph, self.segments, self.isa, self.max_size)
-            find = partial(bound.cheapest, find=find)
-        if self.max_flash is not None:
-            return self._flash(self.max_flash).cheapest(options, find)
-        return find(options)
-
-    def _flash(self, most: int) -> FlashBound:
-        return FlashBound(self.graph, self.segments, self.isa, most, self.known_sizes)
-
-    def _ram(self, most: float) -> RamBound:
-        return RamBound(self.graph, self.segments, self.isa, self.io_order, most, self.views)
+        """The cheapest plan whose constants keep their bound."""
+        if self.max_size is None:
+            return self._find(options)
+        bound = SizeBound(self.graph, self.segments, self.isa, self.max_size)
+        return bound.cheapest(options, self._find)
 
     def _options(
         self, known: Mapping[int, Choice], *, inexact: Collection[int]

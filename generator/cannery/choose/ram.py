@@ -8,12 +8,13 @@ is above the bound, the limit falls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
 from cannery.choose.needs import Needs
 from cannery.choose.plan import Option, Plan, Segment
+from cannery.choose.size import Find
 from cannery.emit.making import make_source
 from cannery.emit.steps import make_job, step_symbol
 from cannery.errors import OptionError
@@ -26,9 +27,6 @@ from cannery.target.isa import Isa
 
 #: How much the limit falls from plan to plan, at least: to keep a bound, and along a curve.
 _STEP, CURVE_STEP = 0.98, 0.9
-
-#: The cheapest plan of options; raises UnsupportedError if there is none.
-Find = Callable[[Sequence[Sequence[Option]]], Plan]
 
 
 @dataclass(frozen=True)
@@ -198,6 +196,11 @@ def states_bytes(program: Program, isa: Isa) -> int:
         return 0
     source = make_source(program, isa, "m", {})
     return source.single_bytes - max(source.workspace.bytes, 64) + source.states.bytes
+
+
+def workspace_bound(program: Program, isa: Isa, max_ram: int | None) -> int | None:
+    """What `max_ram` leaves for the workspace."""
+    return None if max_ram is None else max_ram - states_bytes(program, isa)
 
 
 def _too_small(found: Ram, bound: int) -> OptionError:

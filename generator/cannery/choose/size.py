@@ -25,18 +25,22 @@ _NEAR = 1.02
 #: is worth.
 _LOW, _STEP, _HIGH = 1e-4, 4.0, 1e9
 
-#: The cheapest plan of options.
+#: The cheapest plan of options; raises UnsupportedError if there is none.
 Find = Callable[[Sequence[Sequence[Option]]], Plan]
 
 
 @dataclass(frozen=True)
 class SizeBound:
-    """The constants of a plan may be `most` times those of the graph."""
+    """The constants of a plan may be `most` times those of the graph.
+
+    `cycle` is what a cycle costs in the unit of options.
+    """
 
     graph: Graph
     segments: Sequence[Segment]
     isa: Isa
     most: float
+    cycle: float = 1.0
 
     def cheapest(self, options: Sequence[Sequence[Option]], find: Find) -> Plan:
         """The cheapest plan that keeps the bound; raises OptionError if none does."""
@@ -53,9 +57,9 @@ class SizeBound:
             found = find(priced)
             return replace(found, cost=found.cost - price * self.size(found))
 
-        low, high = _LOW / _STEP, _LOW
+        low, high = self.cycle * _LOW / _STEP, self.cycle * _LOW
         while not self._kept(best := at(high)):
-            if high > _HIGH:
+            if high > self.cycle * _HIGH:
                 raise self._too_small(best)
             low, high = high, _STEP * high
         while high > _NEAR * low:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from cannery.choose.plan import Plan, Segment
+from cannery.choose.ram import workspace_bound
 from cannery.deadline import now, time_left
 from cannery.emit.files import output_files
 from cannery.emit.making import make_source
@@ -34,7 +35,10 @@ MANY_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Judge:
-    """Runs whole networks on samples whose `expected` outputs are known."""
+    """Runs whole networks on samples whose `expected` outputs are known.
+
+    They are built as for a bound of `max_ram`.
+    """
 
     graph: Graph
     segments: Sequence[Segment]
@@ -44,12 +48,14 @@ class Judge:
     samples: Sequence[Sample]
     expected: Sequence[Mapping[str, RefArray]]
     context: Context = Context.WARM
+    max_ram: int | None = None
 
     def source(self, plan: Plan, stacks: Sequence[Stack] = ()) -> Source:
         """The network built by a plan; `stacks` are for several images at once."""
         isa, steps = self.toolchain.target.isa, plan.steps(self.segments)
         program = assign(self.graph, steps, plan.choices, isa, self.io_order)
-        return make_source(program, isa, "net", {}, stacks)
+        most = workspace_bound(program, isa, self.max_ram)
+        return make_source(program, isa, "net", {}, stacks, max_ram=most)
 
     def program(self, stack: ExitStack, plan: Plan, stacks: Sequence[Stack] = ()) -> NetworkProgram:
         """The executable; lives as long as `stack`. Raises ToolchainError."""

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
 
+from cannery.choose.bounded import MemoryBounds
 from cannery.choose.plan import Option, Plan, Segment, best_per_orders, make_option, plans
 from cannery.deadline import check_time
+from cannery.errors import OptionError
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import TensorType
 from cannery.measure.cache import Measurement
@@ -76,6 +78,7 @@ class Optimizer:
     `known` has measurements by code. Times from an emulator are never used: then estimated times
     rank together with the cost model if `origin` says so, else the cost model alone. `fixed` are
     choices from better earlier measurements. Without `inexact`, no others are inexact.
+    Plans keep the `bounds`; where nothing that was measured does, `untuned` does.
     """
 
     graph: Graph
@@ -90,6 +93,8 @@ class Optimizer:
     known: Mapping[str, Measurement]
     fixed: Mapping[int, Choice] = field(default_factory=dict)
     inexact: bool = True
+    bounds: MemoryBounds | None = None
+    untuned: Plan | None = None
 
     @property
     def timed(self) -> bool:
@@ -220,10 +225,36 @@ class Optimizer:
 
     def _plans(self, count: int, *, cold: bool) -> list[Plan]:
         options = [self.options(k, cold=cold) for k in range(len(self.segments))]
+        found = self._of(options, count)
+        if self.bounds is None:
+            return found
+        kept = [plan for plan in found if self._keeps(plan)]
+        return kept or [self._bounded(self.bounds)]
+
+    def _of(self, options: Sequence[Sequence[Option]], count: int = 1) -> list[Plan]:
         return plans(
             self.graph, self.segments, options, reorder=self.reorder, io_order=self.io_order,
             count=count,
         )  # fmt: skip
+
+    def _bounded(self, bounds: MemoryBounds) -> Plan:
+        """The cheapest plan within the bounds, of all candidates: those with less memory count."""
+        every = [self._all(k) for k in range(len(self.segments))]
+        bounds = replace(bounds, cycle=1.0 / self.cycles_per_us)
+        try:
+            return bounds.cheapest(every, lambda options: self._of(options)[0])
+        except OptionError:
+            if self.untuned is None:
+                raise
+            return self.untuned
+
+    def _all(self, index: int) -> list[Option]:
+        if index in self.fixed:
+            return self.options(index)
+        return [t.option for t in self.tried[index] if t.usable]
+
+    def _keeps(self, plan: Plan) -> bool:
+        return self.bounds is None or self.bounds.broken(plan) is None
 
     def find(self, index: int, choice: Choice) -> Tried | None:
         """What is known about a choice for a step."""
@@ -274,7 +305,8 @@ class Optimizer:
             _, index, saved, better = max(savings, key=lambda found: found[0])
             total -= saved
             picks[index] = better.option.choice
-        return Plan(plan.cost, tuple(picks.items()))
+        found = Plan(plan.cost, tuple(picks.items()))
+        return found if self._keeps(found) else plan
 
     def _savings(self, picks: Mapping[int, Choice]) -> list[tuple[float, int, float, Tried]]:
         """(error saved per microsecond lost, segment, error saved, replacement), per

@@ -13,6 +13,7 @@ from cannery.choose.plan import (
     Plan,
     Segment,
     make_option,
+    make_segments,
 )
 from cannery.choose.recheck import Emulates
 from cannery.choose.signature import step_kind
@@ -21,6 +22,8 @@ from cannery.ir.graph import Graph
 from cannery.ir.registry import RefArray
 from cannery.ir.tensor import TensorType
 from cannery.measure.trial import random_inputs
+from cannery.options import Options
+from cannery.pipeline import defaults_of
 from cannery.schedule.cost import reorder_cycles
 from cannery.schedule.schedule import MATH
 from cannery.target.isa import Isa
@@ -88,10 +91,26 @@ class Prepared:
             )  # fmt: skip
 
 
+def tuned_segments(graph: Graph, isa: Isa, options: Options) -> tuple[Segment, ...]:
+    """The segments that are tuned: of the chains that only save memory, those of the untuned
+    network.
+
+    Raises OptionError for a bound that no plan keeps.
+    """
+    if options.max_ram is None:
+        return make_segments(graph)
+    segments = make_segments(graph, depth_first=True)
+    taken = {k for k, _ in defaults_of(graph, segments, isa, options).plan().picks}
+    return tuple(s for k, s in enumerate(segments) if k in taken or not s.step.depth_first)
+
+
 def prepare(
-    graph: Graph, segments: Sequence[Segment], isa: Isa, io_order: str, max_error: float
-) -> Prepared:
-    """Raises OutOfTimeError, and UnsupportedError for a step that nothing can compute."""
+    graph: Graph, segments: Sequence[Segment], isa: Isa, io_order: str, max_error: float,
+    max_ram: int | None = None, max_flash: int | None = None,
+) -> Prepared:  # fmt: skip
+    """Raises OutOfTimeError, UnsupportedError for a step that nothing can compute, and OptionError
+    for a bound of memory that no plan keeps.
+    """
     with np.errstate(all="ignore"):
         values = evaluate_all(graph, random_inputs(graph))
     estimates = {
@@ -104,7 +123,9 @@ def prepare(
         if kind not in kinds:
             kinds[kind] = _options(graph, segment, isa, estimates[k])
         options[k] = kinds[kind]
-    defaults = Defaults(graph, segments, isa, io_order, max_error, options)
+    defaults = Defaults(
+        graph, segments, isa, io_order, max_error, options, max_ram=max_ram, max_flash=max_flash
+    )
     reorders = tuple(needed_reorders(graph, segments, isa, estimates, io_order))
     return Prepared(graph, segments, isa, values, estimates, reorders, defaults, defaults.plan())
 

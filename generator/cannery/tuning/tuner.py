@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from cannery.choose.half import check_half
 from cannery.choose.lookup import find_record
 from cannery.choose.owner import check_replaced
-from cannery.choose.plan import Plan, make_segments
+from cannery.choose.plan import Plan, Segment, make_segments
 from cannery.choose.record import (
     Many,
     Record,
@@ -23,11 +23,13 @@ from cannery.choose.stacks import record_stacks
 from cannery.deadline import OutOfTimeError, check_time, now, until
 from cannery.errors import ToolchainError
 from cannery.execution.samples import reference_outputs, seeded_samples
+from cannery.ir.graph import Graph
 from cannery.measure.identify import check_devices, identify, remark_of
 from cannery.measure.measure import Context, Protocol, refuse_emulated
 from cannery.options import Options
-from cannery.pipeline import import_graph, io_order, judge_graph
+from cannery.pipeline import defaults_of, import_graph, io_order, judge_graph
 from cannery.schedule.program import Choice
+from cannery.target.isa import Isa
 from cannery.target.runner import Origin, Runner
 from cannery.target.toolchain import find_toolchain, resolve_target
 from cannery.tuning.budget import Budget, segment_names
@@ -39,7 +41,7 @@ from cannery.tuning.finalists import Chosen, Finals, aim
 from cannery.tuning.new_record import NewRecord
 from cannery.tuning.optimize import ROUNDING, Optimizer
 from cannery.tuning.outcome import LayerOutcome, Outcome, Settings
-from cannery.tuning.prepare import Prepared, prepare
+from cannery.tuning.prepare import Prepared, prepare, tuned_segments
 from cannery.tuning.search import Bench, Progress, Quiet, Search
 from cannery.tuning.tune_many import ManyTuner
 
@@ -61,12 +63,6 @@ UNJUDGED = (
 )
 UNTIMED = "comparing the times of whole networks"
 MORE = "comparing more than two whole networks"
-
-#: What tuning does not do.
-_BOUNDS = (
-    "tuning looks for speed alone: where its choices exceed --max-ram or --max-flash, compiling "
-    "warns, and the cost model chooses"
-)
 
 #: Multiply-accumulates that the references may take for the samples that judge a network.
 REFERENCE_MACS = 4_000_000_000
@@ -94,9 +90,9 @@ def usable_record(options: Options, context: Context | None = None) -> Path | No
     if record is None or (context is not None and record.context != context.value):
         return None
     graph = import_graph(options)
-    segments = make_segments(graph)
+    segments = make_segments(graph, depth_first=options.max_ram is not None)
     found = find_choices(path, record, graph, segments, target.isa, options.max_error)
-    if found.unusable:
+    if found.unusable or _breaks(found.choices, graph, segments, target.isa, options):
         return None
     if options.many > 1:
         picks = sorted(found.choices, key=lambda k: segments[k].first)
@@ -104,6 +100,16 @@ def usable_record(options: Options, context: Context | None = None) -> Path | No
         many = record_stacks(record, graph, steps, choices, target.isa, options.many)
         return None if isinstance(many, str) else path
     return path
+
+
+def _breaks(
+    choices: Mapping[int, Choice], graph: Graph, segments: Sequence[Segment], isa: Isa,
+    options: Options,
+) -> bool:  # fmt: skip
+    """Whether the choices of a record take more memory than options allow."""
+    picks = sorted(choices.items(), key=lambda pick: segments[pick[0]].first)
+    bounds = defaults_of(graph, segments, isa, options).bounds
+    return bounds.broken(Plan(0.0, tuple(picks))) is not None
 
 
 @dataclass
@@ -134,17 +140,15 @@ class Tuner:
         there = read_record(self.path)
         self.context = self.take_record(there)
         self.bench = Bench(self.toolchain, runners, self.context, self.pipeline(runners[0]))
-        if self.options.max_ram is not None or self.options.max_flash is not None:
-            self.notes.append(_BOUNDS)
         self.progress.stage("reading the model")
         self.graph = import_graph(self.options)
         check_half(self.graph, self.toolchain.target)
-        self.segments = make_segments(self.graph)
+        self.order = io_order(self.options)
+        self.segments = tuned_segments(self.graph, self.isa, self.options)
         self.check_record(there)
         self.earlier = Earlier(
             self.path, self.old, self.graph, self.segments, self.isa, self.options.max_error
         )
-        self.order = io_order(self.options)
         search, optimizer, prepared = self.measure()
         chosen = Chosen(Plan(0.0, ()))
         if prepared is not None:
@@ -264,8 +268,9 @@ class Tuner:
             with until(self.budget.end):
                 check_time()
                 prepared = prepare(
-                    self.graph, self.segments, self.isa, self.order, self.options.max_error
-                )
+                    self.graph, self.segments, self.isa, self.order, self.options.max_error,
+                    self.options.max_ram, self.options.max_flash,
+                )  # fmt: skip
         except OutOfTimeError:
             seconds = began - self.budget.started
             self.budget.missed.append(f"more than reading the model, which took {seconds:.1f} s")
@@ -274,6 +279,10 @@ class Tuner:
             self.options.max_error, {}, {}, {}, {}, self.fixed(),
         )  # fmt: skip
         if prepared is not None:
+            if prepared.defaults.bounds.given:
+                optimizer = replace(
+                    optimizer, bounds=prepared.defaults.bounds, untuned=prepared.default
+                )
             optimizer = self.search(search, prepared, optimizer, now() - began)
         return search, optimizer, prepared
 
@@ -416,7 +425,7 @@ class Tuner:
         expected = reference_outputs(judge_graph(self.options), samples)
         return Judge(
             self.graph, self.segments, self.toolchain, self.bench.runners[0], self.order,
-            samples, expected, self.context,
+            samples, expected, self.context, self.options.max_ram,
         )  # fmt: skip
 
     def many(self, optimizer: Optimizer, search: Search, plan: Plan) -> Many | None:
