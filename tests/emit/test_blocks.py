@@ -329,13 +329,19 @@ def test_blocks_read_the_same_file_of_weights(tmp_path: Path) -> None:
     assert run_caller(folder, made, main, "c99 gcc") == 0
 
 
-def test_a_sequence_that_begins_late_begins_with_a_call() -> None:
-    b = Net()
-    x = b.node(Conv((1,), ((1, 1),), (1,)), [b.input("x", (1, STEPS, 3)), b.weight(3, 3, 3)])
+@pytest.mark.parametrize("target", ["generic", "avx2", "aarch64-a53"])
+def test_a_sequence_that_begins_late_begins_within_a_call(tmp_path: Path, target: str) -> None:
+    b, late = Net(), 4
+    op = Conv((1,), ((0, late),), (1,))
+    x = b.node(op, [b.input("x", (1, STEPS, 3)), b.weight(late + 1, 3, 3)])
     layer = Rnn(3, ((Tanh(),),), (False,), returns=("sequence",))
-    (y,) = b.nodes(layer, [x, b.weight(1, 3, 3), ""], name="rnn")
-    with pytest.raises(OptionError, match=r"--block, layer 'rnn'.*4 steps late"):
-        to_streaming(b.graph(y), 4, AUTO, (1, 4))
+    (y,) = b.nodes(layer, [x, b.weight(1, 3, 3), b.weight(1, 3)], name="rnn")
+    graph = b.graph(y)
+    made = compiled(graph, options_for(target, BLOCKS))
+    assert made.source.graph.calls and made.source.graph.calls.latency == late
+    cuts = random_cuts(2, (*BLOCKS, 5), STEPS)
+    found = run_on(target, tmp_path, graph, made, cuts)
+    np.testing.assert_allclose(found[:, late:], expected(graph)[:, :-late], atol=1e-5)
 
 
 def test_commands_show_each_block(tmp_path: Path) -> None:
