@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,20 @@ def test_what_would_mean_something_else_is_not_shared(
     assert common(turning) == 0
     aliased = tuple(replace(c, aliases=(("a", "b"),)) for c in found)
     assert common(aliased) == 0
+
+
+def test_an_image_without_a_border_shares_what_others_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows begin at 0, which the code does not say."""
+    found = calls(monkeypatch, tmp_path)
+    first, second = (c for c in found if c.planned.step.name[:6] in ("conv_1", "conv_2"))
+    code = re.sub(r"yr = y \+ \(oh \* (\d+) \+ \d+\)", r"yr = y + (oh * \1)", second.kernel.code)
+    assert code != second.kernel.code
+    second = replace(second, kernel=replace(second.kernel, code=code))
+    assert common((first, second)) == 1
+    few = replace(isa("generic"), integer_registers=8)
+    assert shared_kernels((first, second), NOTHING, few) == (first, second)
 
 
 def test_the_stack_of_shared_code_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

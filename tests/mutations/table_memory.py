@@ -46,6 +46,11 @@ CHANGES: tuple[Change, ...] = (
         r'rf"^#|\bsizeof\b|',
         'rf"^#|',
     ),
+    _sharing(
+        "only images with a border share",
+        'text = _NO_OFFSET.sub(r"\\1 + 0", text)',
+        "pass",
+    ),
     _needs(
         "views count twice in what is proved",
         "            if may_be_view(step.anchor.op):",

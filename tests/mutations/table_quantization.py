@@ -74,6 +74,11 @@ CHANGES: tuple[Change, ...] = (
     ),
     _words("signs of zeros get lost", "vdup##q##_n_u16(0x8000u)", "vdup##q##_n_u16(0x4000u)"),
     _fixed(
+        "biases lose bits in their words",
+        "    if (mantissas != np.rint(mantissas)).any() or ",
+        "    if ",
+    ),
+    _fixed(
         "roundings of floats are not counted",
         "near = int(np.ceil(rounded + error * 2.0**fraction))",
         "near = int(np.ceil(rounded))",

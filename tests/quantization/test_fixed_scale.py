@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cannery.ctext.literals import c_float
-from cannery.ops.quantized.fixed_scale import SELDOM, fixed_scale
+from cannery.ops.quantized.fixed_scale import SELDOM, bias_words, fixed_scale
 
 
 def by_floats(sums: NDArray[np.int64], scale: float, bias: float) -> NDArray[np.int64]:
@@ -95,3 +95,28 @@ def test_a_factor_takes_the_place_of_its_scale_only_if_it_has_all_bits() -> None
     fixed = fixed_scale(largest, small, bias, -127, 127)
     assert fixed is not None
     assert fixed.exact_scale("f[c]", small) == ""
+
+
+@pytest.mark.parametrize("fraction", [1, 14, 23])
+def test_a_word_holds_all_bits_of_a_bias(fraction: int) -> None:
+    rng = np.random.default_rng(fraction)
+    powers = rng.integers(-fraction, 30 - fraction, 500, endpoint=True)
+    biases = (rng.uniform(-1.0, 1.0, 500) * 2.0**powers).astype(np.float32).astype(np.float64)
+    # With fewer bits below, so that each has room.
+    biases = np.ldexp(np.rint(np.ldexp(biases, fraction + 24)), -fraction - 24)
+    biases[:4] = 0.0, 2.0 ** (29 - fraction), -(2.0 ** (29 - fraction)), -(2.0**-fraction)
+    words = bias_words(biases, fraction)
+    assert words is not None
+    shifts = words & 31
+    np.testing.assert_array_equal(np.ldexp((words >> 7) * 1.0, 7 - shifts - fraction), biases)
+    off = np.ldexp(biases, fraction) - (words >> shifts)
+    assert off.min() >= -0.5
+    assert off.max() < 1.0
+
+
+def test_a_bias_too_small_for_a_word_stays_a_float() -> None:
+    biases = np.float32([1.0, 1e-12])
+    assert bias_words(biases.astype(np.float64), 14) is None
+    fixed = fixed_scale(np.full(2, 900), np.float32([0.1, 0.2]), biases, -127, 127)
+    assert fixed is not None
+    assert fixed.words is None

@@ -1,5 +1,5 @@
-/* cannery_scaled against floats: every 997th number or fewer, and those around halves. Prints how many there
- * were and how many differed, for each factor. */
+/* cannery_scaled against floats: every 997th number or fewer, and those around halves. Then words of
+ * biases. Prints how many there were and how many differed, for each factor or fraction. */
 #include "cannery/vec_scalar.h"
 #include <stdio.h>
 
@@ -35,6 +35,23 @@ static void check(float factor, int32_t bound, long step)
     printf("{\"count\": %ld, \"wrong\": %ld}\n", count, wrong);
 }
 
+/* Words of biases against what they stand for. */
+static void check_words(int fraction)
+{
+    long count = 0, wrong = 0;
+    int32_t m, s;
+    for (m = -(1 << 24) + 1; m < 1 << 24; m += 9973) {
+        for (s = 0; s < 32; ++s, ++count) {
+            const int32_t word = m * 128 + s;
+            const double bias = (double)m * 128.0 / (double)(1LL << s);
+            const double fixed = (double)cannery_word_fixed(word), off = bias - fixed;
+            wrong += off < -0.5 || off >= 1.0;
+            wrong += cannery_word_float(word, fraction) * (float)(1L << fraction) != (float)bias;
+        }
+    }
+    printf("{\"count\": %ld, \"wrong\": %ld}\n", count, wrong);
+}
+
 int main(int argc, char **argv)
 {
     const float factors[] = { 90.0f, 0.37f, 1.0f, 127.5f, 3.0e-9f, 1.7e9f };
@@ -43,5 +60,7 @@ int main(int argc, char **argv)
         check(factors[k], 127, 997 * step);
         check(factors[k], 32767, 9973 * step);
     }
+    check_words(1);
+    check_words(23);
     return 0;
 }

@@ -774,6 +774,18 @@ CANNERY_INLINE int cannery_near(int32_t k, int fraction, int near)
     return ((uint32_t)k + either) << (32 - fraction) < 2u * either << (32 - fraction);
 }
 
+/* A bias in one word, m * 2^7 + s, is m * 2^(7 - s - fraction): with `fraction` bits after the point,
+ * rounded down (s adds at most 1/2), and as a float, exactly. */
+CANNERY_INLINE int32_t cannery_word_fixed(int32_t word)
+{
+    return word >> (word & 31);
+}
+
+CANNERY_INLINE float cannery_word_float(int32_t word, int fraction)
+{
+    return (float)(word >> 7) * i32x1_as_f32((int32_t)(134 - fraction - (word & 31)) << 23);
+}
+
 #if !defined(CANNERY_OWN_PAIRS)
 /* Clamped to +-127. */
 CANNERY_INLINE int32_t cannery_held_127(int32_t k)

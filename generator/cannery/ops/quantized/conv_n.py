@@ -22,6 +22,7 @@ from cannery.ops.quantized.geometry import sizes, why_not_conv
 from cannery.ops.quantized.groups import (
     Groups,
     in_groups,
+    is_rolled,
     matrix_pays,
     pack_groups,
     tiles_for,
@@ -123,6 +124,7 @@ class QuantizedConvN(Schedule):
             describe=describe(job), signature=signature(job, band=True), symbol=job.symbol, s=s,
             x=x, y=job.output, g=g, finish=finish, blocks=blocks, runs=runs,
             whole=g.padded(runs.size), unroll=t.unroll,
+            rolled=is_rolled(job.isa, len(w), t.nr),
             taken=taken, slack=x.slack + runs.size - taken, tiles=balanced(s.ow, t.px),
         )  # fmt: skip
         packed = pack_groups(weights_of(job.graph, s, runs, g.size), blocks, job.isa, size=g.size)

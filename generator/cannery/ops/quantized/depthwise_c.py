@@ -25,7 +25,7 @@ from cannery.ops.quantized.finish import AnyFinish, make_finish
 from cannery.ops.quantized.geometry import sizes
 from cannery.ops.quantized.matmul_n import FINISH
 from cannery.ops.shared.axes import balanced
-from cannery.ops.shared.epilogue import CHANNEL_PADDING, padded_channels
+from cannery.ops.shared.epilogue import channel_padding, padded_channels
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.ops.shared.lanes import Vec, vector_runs
@@ -126,7 +126,7 @@ def _weights(job: Job, w: NDArray[Any]) -> ConstArray:
         fours = np.pad(w, ((0, 0), (0, -channels % 4))).reshape(taps, -1, 4)
         packed = np.ascontiguousarray(fours.transpose(1, 0, 2))
         return ConstArray(name, packed.ravel(), "weights [channel / 4][tap][4]")
-    padded = padded_channels(w if by_integers(job.isa) else f32(w))
+    padded = padded_channels(w if by_integers(job.isa) else f32(w), job.isa)
     return ConstArray(name, padded.ravel(), "weights [tap][channel], padded")
 
 
@@ -134,7 +134,7 @@ def _tile(job: Job, s: ConvShape, finish: AnyFinish, v: Vec, px: int) -> list[st
     """Statements of `px` pixels of one vector of channels."""
     if job.isa.has("mve"):
         return _widened_tile(job, s, finish, v, px)
-    t, x, y, pitch = v.t, job.inputs[0], job.output, s.oc + CHANNEL_PADDING
+    t, x, y, pitch = v.t, job.inputs[0], job.output, s.oc + channel_padding(job.isa)
     integers = by_integers(job.isa)
     begin = f"{t}_zero()"
     if integers:
@@ -151,6 +151,9 @@ def _tile(job: Job, s: ConvShape, finish: AnyFinish, v: Vec, px: int) -> list[st
                 added = f"a{m} + u * *({w})" if integers else f"{t}_fma(u, {t}_load({w}), a{m})"
                 lines.append(f"a{m} = {added};")
             lines.append("}")
+    if job.isa.is_small:
+        pointers = [f"yp{offset(m * y.col)}" for m in range(px)]
+        return [*lines, *finish.column([f"a{m}" for m in range(px)], "oc", pointers)]
     for m in range(px):
         stored = finish.lines(v, f"a{m}", "oc", f"yp{offset(m * y.col)}", floats=not integers)
         lines += ["{", *stored, "}"]

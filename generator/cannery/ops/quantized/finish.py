@@ -19,10 +19,10 @@ from cannery.ir.tensor import DType
 from cannery.ops.elementwise import Clip, Relu
 from cannery.ops.quantize.stream import LARGEST_PUT, put, saturate
 from cannery.ops.quantized.arithmetic import F32, STORED, largest_of, largest_sums
-from cannery.ops.quantized.fixed_finish import FixedFinish, by_vector, make_fixed_finish
+from cannery.ops.quantized.fixed_finish import FixedFinish, by_column, by_vector, make_fixed_finish
 from cannery.ops.quantized.fixed_scale import FixedScale, fixed_scale
 from cannery.ops.quantized.groups import Groups
-from cannery.ops.quantized.matmul import QuantizedProduct
+from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
 from cannery.ops.quantized.scale import bounded, clamps_lanes, store_lanes
 from cannery.ops.quantized.table import Table, make_table
 from cannery.ops.shared.epilogue import padded_channels
@@ -31,6 +31,9 @@ from cannery.ops.shared.lanes import Vec
 from cannery.ops.shared.lookup import table_array
 from cannery.schedule.schedule import ConstArray, Job
 from cannery.target.isa import Isa
+
+#: With so many registers, words of biases would cost dense layers 9% more instructions.
+FEW_REGISTERS = 8
 
 
 @dataclass(frozen=True)
@@ -83,18 +86,27 @@ class Finish:
         """Statements that make `v` of a sum."""
         scale = self.derived or f"{self.symbol}_scale[{channel}]"
         found = [f"f32x1 v = f32x1_mul(f32x1_from_i32({acc}), {scale});"]
-        if self.biased:
+        if self.biased and self.fixed and self.fixed.words is not None:
+            word = f"{self.symbol}_offset[{channel}]"
+            found.append(f"v = f32x1_add(v, cannery_word_float({word}, {self.fixed.fraction}));")
+        elif self.biased:
             found.append(f"v = f32x1_add(v, {self.symbol}_bias[{channel}]);")
         return found
 
     def scalar_lines(self, acc: str, channel: str, pointer: str) -> Sequence[str]:
         """The same for a single sum, which is clamped as an integer where that is the same."""
+        return self._single_lines(acc, channel, pointer, None)
+
+    def _single_lines(
+        self, acc: str, channel: str, pointer: str, factors: tuple[str, str] | None
+    ) -> Sequence[str]:
+        """The same; `factors` are the names of a channel's factor and offset, if declared."""
         held = self.held
         if held is None:
             return self.lines(Vec(0, 1, 1, 0), acc, channel, pointer)
         zero, low, high = held
         if self.fixed:
-            found, rounded = self._fixed_lines(self.fixed, acc, channel), "whole"
+            found, rounded = self._fixed_lines(self.fixed, acc, channel, factors), "whole"
         else:
             found, rounded = self._scaled(acc, channel), "f32x1_to_i32_round(v)"
         whole = f"{rounded}{offset(zero)}"
@@ -103,11 +115,31 @@ class Finish:
             clamped = f"cannery_held_127({whole})"
         return [*found, f"*({pointer}) = ({self.y}){clamped};"]
 
-    def _fixed_lines(self, fixed: FixedScale, acc: str, channel: str) -> list[str]:
+    def _fixed_lines(
+        self, fixed: FixedScale, acc: str, channel: str, factors: tuple[str, str] | None = None
+    ) -> list[str]:
         """Statements that make `whole`, the rounded result, of a sum."""
+        factor, added = factors or self._fixed_factors(fixed, channel)
+        return fixed.lines(acc, factor, added, f"{self.symbol}_rounded({acc}, {channel})")
+
+    def _fixed_factors(self, fixed: FixedScale, channel: str) -> tuple[str, str]:
+        """C expressions of a channel's factor, and of what is added."""
         factor, added = (f"{self.symbol}_{what}[{channel}]" for what in ("factor", "offset"))
-        rounded = f"{self.symbol}_rounded({acc}, {channel})"
-        return fixed.lines(acc, factor, added, rounded)
+        if fixed.words is not None:
+            biased = f"cannery_word_fixed({added}) + " if self.biased else ""
+            added = f"{biased}{fixed.half}"
+        return factor, added
+
+    def column(self, sums: Sequence[str], channel: str, pointers: Sequence[str]) -> list[str]:
+        """Statements that store the results of single sums of one channel."""
+        factors, found = None, list[str]()
+        if self.fixed:
+            factors = ("factor", "added")
+            values = zip(factors, self._fixed_factors(self.fixed, channel), strict=True)
+            found = [f"const int32_t {name} = {value};" for name, value in values]
+        for acc, pointer in zip(sums, pointers, strict=True):
+            found += ["{", *self._single_lines(acc, channel, pointer, factors), "}"]
+        return found
 
     @property
     def held(self) -> tuple[int, int, int] | None:
@@ -144,13 +176,16 @@ class Finish:
 
     def tile(
         self, block: VectorBlock, rows: int, channel: str, pointer: str, pitch: int, *, kept: bool,
-        floats: bool = False,
+        floats: bool = False, rolled: bool = False,
     ) -> Sequence[str]:  # fmt: skip
         """Statements that store the results of a tile of sums `a<row>_<vector>`.
 
         Row m goes to `pointer` + m * `pitch`; `channel` and `floats` as in `lines`. `kept`: scales
         and biases stay in registers for all rows, and neighbouring vectors are narrowed together.
+        `rolled`: a loop scales the single sums of a row, which is less code.
         """
+        if rolled:
+            return by_column(self.column, block, rows, channel, pointer, pitch)
         if not kept or self.fixed or self.op.is_sum:
             lines = partial(self.lines, floats=floats)
             return by_vector(lines, block, rows, channel, pointer, pitch)
@@ -301,14 +336,23 @@ def _without_floats(finish: Finish, sums: NDArray[Any], scale: F32, bias: F32) -
     if held is None:
         return finish
     zero, low, high = held
-    fixed = fixed_scale(sums, scale, bias, low - zero, high - zero)
+    by_word = finish.isa.integer_registers > FEW_REGISTERS or not isinstance(
+        finish.op, QuantizedMatMul
+    )
+    fixed = fixed_scale(sums, scale, bias, low - zero, high - zero, by_word=by_word)
     if fixed is None:
         return finish
     name = finish.symbol
-    arrays = ((fixed.factors, "factor"), (fixed.offsets, "offset"))
-    added = tuple(ConstArray(f"{name}_{what}", array, f"{what} [n]") for array, what in arrays)
     derived = fixed.exact_scale(f"{name}_factor[channel]", scale)
-    kept = (c for c in finish.constants if not (derived and c.name == f"{name}_scale"))
+    spared = {f"{name}_scale"} if derived else set()
+    arrays = [(fixed.factors, "factor", "factor")]
+    if fixed.words is None:
+        arrays.append((fixed.offsets, "offset", "offset"))
+    else:
+        spared.add(f"{name}_bias")
+        arrays += [(fixed.words, "offset", "bias words")] if finish.biased else []
+    added = (ConstArray(f"{name}_{what}", array, f"{text} [n]") for array, what, text in arrays)
+    kept = (c for c in finish.constants if c.name not in spared)
     return replace(finish, fixed=fixed, derived=derived, constants=(*kept, *added))
 
 
@@ -322,4 +366,6 @@ def _is_small(op: QuantizedProduct, sums: NDArray[Any], scale: F32, bias: F32) -
 
 
 def _padded(job: Job, array: Array, what: str) -> ConstArray:
-    return ConstArray(f"{job.symbol}_{what}", padded_channels(array), f"{what} [n], padded")
+    return ConstArray(
+        f"{job.symbol}_{what}", padded_channels(array, job.isa), f"{what} [n], padded"
+    )

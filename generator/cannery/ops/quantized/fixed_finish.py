@@ -50,6 +50,28 @@ def by_vector(
     return found
 
 
+#: Makes statements that store the results of single sums of one channel: from C expressions of the
+#: sums, the channel, and pointers.
+Column = Callable[[Sequence[str], str, Sequence[str]], Sequence[str]]
+
+
+def by_column(
+    column: Column, block: VectorBlock, rows: int, channel: str, pointer: str, pitch: int
+) -> list[str]:
+    """The same for single sums, in a loop over the vectors, which is less code."""
+    columns = len(block.vecs)
+    names = [f"a{m}_{n}" for n, m in product(range(columns), range(rows))]
+    to = [f"{pointer}{offset(m * pitch)}" for m in range(rows)]
+    if columns == 1:
+        return ["{", *column(names, channel, to), "}"]
+    sums = [f"sums[n * {rows}{offset(m)}]" for m in range(rows)]
+    found = column(sums, f"{channel} + n", [f"{each} + n" for each in to])
+    return [
+        "{", f"const int32_t sums[{columns * rows}] = {{{', '.join(names)}}};",
+        f"for (int n = 0; n < {columns}; ++n) {{", *found, "}", "}",
+    ]  # fmt: skip
+
+
 @dataclass(frozen=True)
 class FixedFinish:
     """Renders these statements, as `Finish` does; `constants` are the arrays that they read.
@@ -95,9 +117,11 @@ class FixedFinish:
 
     def tile(
         self, block: VectorBlock, rows: int, channel: str, pointer: str, pitch: int, *, kept: bool,
-        floats: bool = False,
+        floats: bool = False, rolled: bool = False,
     ) -> Sequence[str]:  # fmt: skip
         """The same for a tile, as `Finish.tile`; compilers keep the factors that fit."""
+        if rolled:
+            return by_column(self.column, block, rows, channel, pointer, pitch)
         if self.isa.family != "x86" or floats:
             lines = partial(self.lines, floats=floats)
             return by_vector(lines, block, rows, channel, pointer, pitch)
@@ -123,6 +147,13 @@ class FixedFinish:
             for name, v, acc in zip(names, vecs, sums, strict=True)
         ]
         return found + store_held_together(t, names, self.op.dtype, self.op.held, pointer)
+
+    def column(self, sums: Sequence[str], channel: str, pointers: Sequence[str]) -> list[str]:
+        """Statements that store the results of single sums of one channel."""
+        found = list[str]()
+        for acc, pointer in zip(sums, pointers, strict=True):
+            found += ["{", *self.lines(Vec(0, 1, 1, 0), acc, channel, pointer), "}"]
+        return found
 
     def _whole(self, t: str, value: str, at: str) -> str:
         """The results before they are clamped."""
@@ -182,7 +213,7 @@ def make_fixed_finish(
     if long is not None and long.left:
         single["factor"] = None  # its word reads memory
     stored = tuple(
-        ConstArray(f"{job.symbol}_{name}", padded_channels(array), f"{name} [n], padded",
+        ConstArray(f"{job.symbol}_{name}", padded_channels(array, job.isa), f"{name} [n], padded",
                    is_fixed=True)
         for name, array in arrays.items()
         if single[name] is None
@@ -190,8 +221,8 @@ def make_fixed_finish(
     if not stored:  # the words are needed nevertheless
         name = next(iter(arrays))
         stored = (
-            ConstArray(f"{job.symbol}_{name}", padded_channels(arrays[name]), f"{name} [n], padded",
-                       is_fixed=True),
+            ConstArray(f"{job.symbol}_{name}", padded_channels(arrays[name], job.isa),
+                       f"{name} [n], padded", is_fixed=True),
         )  # fmt: skip
         single[name] = None
     first = start[0].name if start else ""

@@ -10,6 +10,12 @@ and the result is t / 2^fraction, rounded down. `near` bounds, in units of the l
 may be from what the floats give: the roundings of the floats (each at most 2^-24 of its result) and
 those of t. Only if t is nearer than that to a whole number, the floats are computed after all, by a
 function apart: once in some thousand times. So the bits are those of the floats, always.
+
+Those floats need every bit of the biases, t only some, so one word holds both where it can:
+
+    word = m * 2^7 + s,   bias * 2^fraction = m * 2^7 / 2^s,   |m| < 2^24,   0 <= s < 32
+
+and word / 2^s, rounded down, is the bias with `fraction` bits; s adds at most 1/2 to it.
 """
 
 from __future__ import annotations
@@ -26,6 +32,12 @@ from cannery.ops.quantized.arithmetic import EXACT_SUM, F32
 #: By how many units the roundings of factor, offset and product may be off.
 ROUNDED = 4
 
+#: By how many more the offsets of words are off.
+WORD_ROUNDED = 1
+
+#: Bits of a word below the mantissa, and the largest shift.
+WORD_BITS, WORD_SHIFT = 7, 31
+
 #: Half of what a float32 is rounded by, relative to it.
 ROUNDING = 2.0**-24
 
@@ -38,13 +50,21 @@ SELDOM = 16
 
 @dataclass(frozen=True)
 class FixedScale:
-    """See the module docstring; factors and offsets of each channel [N] in int32."""
+    """See the module docstring; factors and offsets of each channel [N] in int32, and the words
+    of the biases, if they hold them.
+    """
 
     shift: int
     fraction: int
     near: int
     factors: NDArray[np.int32]
     offsets: NDArray[np.int32]
+    words: NDArray[np.int32] | None
+
+    @property
+    def half(self) -> int:
+        """What makes rounding down rounding to nearest."""
+        return 1 << (self.fraction - 1)
 
     def fixed(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
         """T of sums[..., N]."""
@@ -77,11 +97,11 @@ class FixedScale:
 
 
 def fixed_scale(
-    sums: NDArray[Any], scale: F32, bias: F32, least: int, greatest: int
+    sums: NDArray[Any], scale: F32, bias: F32, least: int, greatest: int, *, by_word: bool = True
 ) -> FixedScale | None:
     """For sums[N] up to these magnitudes, and results that are clamped from `least` to `greatest`.
 
-    None where an integer has too few bits for it.
+    `by_word`: biases become words, if they can. None where an integer has too few bits for it.
     """
     largest = np.maximum(np.asarray(sums, np.float64), 1.0)
     scales, biases = (np.asarray(each, np.float64).ravel() for each in (scale, bias))
@@ -95,12 +115,31 @@ def fixed_scale(
     if shift < 0 or fraction < 1:
         return None
     error = _float_error(largest, biases, least, greatest)
-    near = _nearness(ROUNDED, error, fraction)
+    words = bias_words(biases, fraction) if by_word else None
+    near = _nearness(ROUNDED + WORD_ROUNDED * (words is not None), error, fraction)
     if not near:
         return None
     factors = np.rint(np.ldexp(scales, 32 + fraction - shift)).astype(np.int32)
     offsets = np.rint(np.ldexp(biases + 0.5, fraction)).astype(np.int32)
-    return FixedScale(shift, fraction, near, factors, np.broadcast_to(offsets, factors.shape))
+    if words is not None:
+        offsets = (words >> (words & WORD_SHIFT)) + np.int32(1 << (fraction - 1))
+        words = np.broadcast_to(words, factors.shape)
+    offsets = np.broadcast_to(offsets, factors.shape)
+    return FixedScale(shift, fraction, near, factors, offsets, words)
+
+
+def bias_words(biases: NDArray[np.float64], fraction: int) -> NDArray[np.int32] | None:
+    """The words of biases that are numbers of float32 below 2^(30 - fraction); None if one of them
+    is too small to keep all its bits.
+    """
+    scaled = np.ldexp(biases, fraction)
+    exponents = np.frexp(scaled)[1]
+    shifts = np.where(scaled == 0.0, 0, np.clip(24 + WORD_BITS - exponents, 0, WORD_SHIFT))
+    mantissas = np.ldexp(scaled, shifts - WORD_BITS)
+    if (mantissas != np.rint(mantissas)).any() or np.abs(mantissas).max(initial=0.0) >= 2.0**24:
+        return None
+    words: NDArray[np.int32] = (mantissas.astype(np.int64) * 2**WORD_BITS + shifts).astype(np.int32)
+    return words
 
 
 def _nearness(rounded: float, error: float, fraction: int) -> int:

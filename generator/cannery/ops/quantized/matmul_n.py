@@ -16,6 +16,7 @@ from cannery.ops.quantized.geometry import why_not_product
 from cannery.ops.quantized.groups import (
     Groups,
     in_groups,
+    is_rolled,
     matrix_pays,
     pack_groups,
     tiles_for,
@@ -115,7 +116,7 @@ class QuantizedMatMulN(Schedule):
             g=g, whole=g.padded(k),
             nested_pointer=nested_pointer, tiles=tiles, blocks=blocks, a=a, b=b, y=job.output,
             rows_outside=t.outside == "rows", unroll=t.unroll,
-            finish=finish, names=parameter_names(job),
+            finish=finish, names=parameter_names(job), rolled=is_rolled(job.isa, k, t.nr),
         )  # fmt: skip
         packed = pack_groups(w, blocks, job.isa, size=g.size)
         weights = ConstArray(b.pointer, packed, f"weights [block][k / {g.size}][vector][groups]")

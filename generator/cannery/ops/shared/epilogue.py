@@ -161,9 +161,14 @@ def _operand(
     return vec.load(tensor(operand.index))
 
 
-def padded_channels(values: NDArray[Number]) -> NDArray[Number]:
-    """Values per channel, along the last axis, padded with zeros as CHANNEL_PADDING says."""
-    return np.pad(values, [*[(0, 0)] * (values.ndim - 1), (0, CHANNEL_PADDING)])
+def channel_padding(isa: Isa | None) -> int:
+    """As many zeros follow values per channel: small cores load no vectors of them."""
+    return 0 if isa is not None and isa.is_small else CHANNEL_PADDING
+
+
+def padded_channels(values: NDArray[Number], isa: Isa | None = None) -> NDArray[Number]:
+    """Values per channel, along the last axis, padded with zeros as `channel_padding` says."""
+    return np.pad(values, [*[(0, 0)] * (values.ndim - 1), (0, channel_padding(isa))])
 
 
 def constant_kind(graph: Graph, value: str, shape: tuple[int, ...]) -> str:
