@@ -576,6 +576,50 @@ static void CHECKS(products)(void)
     EXPECT(load_s16, F(load_s16)(w), (float)w[i]);
 }
 
+#if defined(CANNERY_HAS_MULHI) || (LANES == 1 && !defined(CANNERY_OWN_PAIRS))
+#define HAS_BYTE_PAIRS 1
+/* Pairs of bytes, on x86 and one by one. */
+static void CHECKS(byte_pairs)(void)
+{
+    int8_t first[2 * LANES], second[2 * LANES];
+    uint8_t above[2 * LANES], below[2 * LANES];
+    int16_t w[2 * LANES] CANNERY_ALIGN(64);
+    const int next = LANES > 4 ? 4 : LANES;
+    PT a, b;
+    int j, n;
+    for (j = 0; j < 2 * LANES; ++j) {
+        first[j] = (int8_t)(j % 5 ? 9 * j - 128 : 127);
+        second[j] = (int8_t)(j % 2 ? -128 : 7 * j - 60);
+        above[j] = (uint8_t)(j % 3 ? 8 * j : 255);
+        below[j] = (uint8_t)(255 - 11 * j % 256);
+        w[j] = (int16_t)(j % 3 ? 127 : 5 - 31 * j);
+    }
+    EXPECT_INT(pair_i8, I(dot)(P(pair_i8)(first, second), P(load)(w), I(set1)(9)),
+               9 + first[i] * w[2 * i] + second[i] * w[2 * i + 1]);
+    EXPECT_INT(pair_u8, I(dot)(P(pair_u8)(above, below), P(load)(w), I(set1)(9)),
+               9 + above[i] * w[2 * i] + below[i] * w[2 * i + 1]);
+    for (n = 0; n <= LANES; ++n) {
+        const int8_t *p = first + 2 * LANES - n, *q = second + 2 * LANES - n;
+        const uint8_t *r = above + 2 * LANES - n, *s = below + 2 * LANES - n;
+        EXPECT_INT(pair_i8_n, I(dot)(P(pair_i8_n)(p, q, n), P(load)(w), I(zero)()),
+                   i < n ? p[i] * w[2 * i] + q[i] * w[2 * i + 1] : 0);
+        EXPECT_INT(pair_u8_n, I(dot)(P(pair_u8_n)(r, s, n), P(load)(w), I(zero)()),
+                   i < n ? r[i] * w[2 * i] + s[i] * w[2 * i + 1] : 0);
+    }
+    P(pair2_i8)(first, second, &a, &b);
+    EXPECT_INT(pair2_i8, I(dot)(a, P(load)(w), I(zero)()),
+               first[TURN(i)] * w[2 * i] + second[TURN(i)] * w[2 * i + 1]);
+    EXPECT_INT(pair2_i8, I(dot)(b, P(load)(w), I(zero)()),
+               first[TURN(i) + next] * w[2 * i] + second[TURN(i) + next] * w[2 * i + 1]);
+    P(pair2_u8)(above, below, &a, &b);
+    EXPECT_INT(pair2_u8, I(dot)(a, P(load)(w), I(zero)()),
+               above[TURN(i)] * w[2 * i] + below[TURN(i)] * w[2 * i + 1]);
+    EXPECT_INT(pair2_u8, I(dot)(b, P(load)(w), I(zero)()),
+               above[TURN(i) + next] * w[2 * i] + below[TURN(i) + next] * w[2 * i + 1]);
+}
+
+#endif
+
 #if LANES == 1 || defined(CANNERY_HAS_MULHI)
 /* vec_fixed.h on x86: high halves of products, shifts, and several vectors narrowed at once. */
 static void CHECKS(high_halves)(void)
@@ -724,6 +768,9 @@ static void CHECKS(halves)(void)
 static void CHECKS(all)(void)
 {
     CHECKS(fixed)();
+#if defined(HAS_BYTE_PAIRS)
+    CHECKS(byte_pairs)();
+#endif
 #if LANES == 1 || defined(CANNERY_HAS_MULHI)
     CHECKS(high_halves)();
 #endif
@@ -751,6 +798,7 @@ static void CHECKS(all)(void)
 #undef P
 #undef Q
 #undef PAIR
+#undef HAS_BYTE_PAIRS
 #undef FOUR
 #undef TURN
 #undef FT

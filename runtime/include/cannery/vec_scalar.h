@@ -95,6 +95,7 @@
  *   P_pair2(p, q, &a, &b)   the 2L pairs p[k], q[k] in two vectors, by turns of four where L
  *                           is over four: pair i of a is that of k = 8 (i / 4) + i % 4, and of b
  *                           that of four more. See `turns` of quantized/depthwise_pairs.py
+ *   P_pair_u8(p, q), P_pair_i8, _n, P_pair2_u8, P_pair2_i8   the same of bytes; only on x86
  *   I_unturn(&a, &b)        lanes in that order become the first L of 2L and the others
  *   P_load_u8(p), P_load_i8(p)   2L bytes, in order
  *   P_add, P_sub (wrap), P_store(p, v)   each of the 2L numbers; in order
@@ -911,6 +912,26 @@ CANNERY_INLINE void p16x1_pair2(const int16_t *p, const int16_t *q, p16x1 *a, p1
     *a = p16x1_pair(p, q);
     *b = p16x1_pair(p + 1, q + 1);
 }
+
+#define CANNERY_BYTE_PAIRS_1(name, type)                                                           \
+    CANNERY_INLINE p16x1 p16x1_pair_##name(const type *p, const type *q)                           \
+    {                                                                                              \
+        const p16x1 pair = {p[0], q[0]};                                                           \
+        return pair;                                                                               \
+    }                                                                                              \
+    CANNERY_INLINE p16x1 p16x1_pair_##name##_n(const type *p, const type *q, int n)                \
+    {                                                                                              \
+        const p16x1 none = {0, 0};                                                                 \
+        return n > 0 ? p16x1_pair_##name(p, q) : none;                                             \
+    }                                                                                              \
+    CANNERY_INLINE void p16x1_pair2_##name(const type *p, const type *q, p16x1 *a, p16x1 *b)       \
+    {                                                                                              \
+        *a = p16x1_pair_##name(p, q);                                                              \
+        *b = p16x1_pair_##name(p + 1, q + 1);                                                      \
+    }
+CANNERY_BYTE_PAIRS_1(u8, uint8_t)
+CANNERY_BYTE_PAIRS_1(i8, int8_t)
+#undef CANNERY_BYTE_PAIRS_1
 
 CANNERY_INLINE p16x1 p16x1_load_u8(const uint8_t *p)
 {

@@ -399,8 +399,38 @@ CANNERY_INLINE p16x4 p16x4_load_u8(const uint8_t *p)
 CANNERY_INLINE p16x4 p16x4_load_i8(const int8_t *p)
 {
     const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)p);
+#if defined(__SSE4_1__)
+    return _mm_cvtepi8_epi16(bytes);
+#else
     return _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
+#endif
 }
+
+/* Pairs of bytes of p and q, channel by channel; and those of a vector and the next one. */
+#define CANNERY_BYTE_PAIRS_4(name, type, widened)                                                  \
+    CANNERY_INLINE p16x4 p16x4_pair_##name(const type *p, const type *q)                           \
+    {                                                                                              \
+        const __m128i x = _mm_cvtsi32_si128(cannery_bytes4((const int8_t *)(const void *)p, 4));   \
+        const __m128i y = _mm_cvtsi32_si128(cannery_bytes4((const int8_t *)(const void *)q, 4));   \
+        const __m128i z = _mm_unpacklo_epi8(x, y);                                                 \
+        return widened;                                                                            \
+    }                                                                                              \
+    CANNERY_INLINE p16x4 p16x4_pair_##name##_n(const type *p, const type *q, int n)                \
+    {                                                                                              \
+        type first[4] = {0}, second[4] = {0};                                                      \
+        CANNERY_COPY(first, p, (size_t)n);                                                         \
+        CANNERY_COPY(second, q, (size_t)n);                                                        \
+        return p16x4_pair_##name(first, second);                                                   \
+    }                                                                                              \
+    CANNERY_INLINE void p16x4_pair2_##name(const type *p, const type *q, p16x4 *a, p16x4 *b)       \
+    {                                                                                              \
+        const __m128i x = p16x4_load_##name(p), y = p16x4_load_##name(q);                          \
+        *a = _mm_unpacklo_epi16(x, y);                                                             \
+        *b = _mm_unpackhi_epi16(x, y);                                                             \
+    }
+CANNERY_BYTE_PAIRS_4(u8, uint8_t, _mm_unpacklo_epi8(z, _mm_setzero_si128()))
+CANNERY_BYTE_PAIRS_4(i8, int8_t, _mm_srai_epi16(_mm_unpacklo_epi8(z, z), 8))
+#undef CANNERY_BYTE_PAIRS_4
 
 CANNERY_INLINE void p16x4_store(int16_t *p, p16x4 v)
 {

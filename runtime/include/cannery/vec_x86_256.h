@@ -383,6 +383,30 @@ CANNERY_INLINE void p16x8_pair2(const int16_t *p, const int16_t *q, p16x8 *a, p1
     *b = _mm256_unpackhi_epi16(first, second);
 }
 
+#define CANNERY_BYTE_PAIRS_8(name, type, widen)                                                    \
+    CANNERY_INLINE p16x8 p16x8_pair_##name(const type *p, const type *q)                           \
+    {                                                                                              \
+        const __m128i x = _mm_loadl_epi64((const __m128i *)(const void *)p);                       \
+        const __m128i y = _mm_loadl_epi64((const __m128i *)(const void *)q);                       \
+        return widen(_mm_unpacklo_epi8(x, y));                                                     \
+    }                                                                                              \
+    CANNERY_INLINE p16x8 p16x8_pair_##name##_n(const type *p, const type *q, int n)                \
+    {                                                                                              \
+        type first[8] = {0}, second[8] = {0};                                                      \
+        CANNERY_COPY(first, p, (size_t)n);                                                         \
+        CANNERY_COPY(second, q, (size_t)n);                                                        \
+        return p16x8_pair_##name(first, second);                                                   \
+    }                                                                                              \
+    CANNERY_INLINE void p16x8_pair2_##name(const type *p, const type *q, p16x8 *a, p16x8 *b)       \
+    {                                                                                              \
+        const __m256i x = p16x8_load_##name(p), y = p16x8_load_##name(q);                          \
+        *a = _mm256_unpacklo_epi16(x, y);                                                          \
+        *b = _mm256_unpackhi_epi16(x, y);                                                          \
+    }
+CANNERY_BYTE_PAIRS_8(u8, uint8_t, _mm256_cvtepu8_epi16)
+CANNERY_BYTE_PAIRS_8(i8, int8_t, _mm256_cvtepi8_epi16)
+#undef CANNERY_BYTE_PAIRS_8
+
 CANNERY_INLINE void p16x8_store(int16_t *p, p16x8 v)
 {
     _mm256_storeu_si256((__m256i *)(void *)p, v);

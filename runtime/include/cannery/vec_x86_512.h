@@ -315,6 +315,27 @@ CANNERY_INLINE void p16x16_pair2(const int16_t *p, const int16_t *q, p16x16 *a, 
     *b = _mm512_unpackhi_epi16(first, second);
 }
 
+#define CANNERY_BYTE_PAIRS_16(name, type, widen)                                                   \
+    CANNERY_INLINE p16x16 p16x16_pair_##name(const type *p, const type *q)                         \
+    {                                                                                              \
+        return p16x16_of_words(widen(_mm_loadu_si128((const __m128i *)(const void *)p)),           \
+                               widen(_mm_loadu_si128((const __m128i *)(const void *)q)));          \
+    }                                                                                              \
+    CANNERY_INLINE p16x16 p16x16_pair_##name##_n(const type *p, const type *q, int n)              \
+    {                                                                                              \
+        return p16x16_of_words(widen(_mm_maskz_loadu_epi8(m32x16_first_n(n), p)),                  \
+                               widen(_mm_maskz_loadu_epi8(m32x16_first_n(n), q)));                 \
+    }                                                                                              \
+    CANNERY_INLINE void p16x16_pair2_##name(const type *p, const type *q, p16x16 *a, p16x16 *b)    \
+    {                                                                                              \
+        const __m512i x = p16x16_load_##name(p), y = p16x16_load_##name(q);                        \
+        *a = _mm512_unpacklo_epi16(x, y);                                                          \
+        *b = _mm512_unpackhi_epi16(x, y);                                                          \
+    }
+CANNERY_BYTE_PAIRS_16(u8, uint8_t, _mm256_cvtepu8_epi16)
+CANNERY_BYTE_PAIRS_16(i8, int8_t, _mm256_cvtepi8_epi16)
+#undef CANNERY_BYTE_PAIRS_16
+
 CANNERY_INLINE void p16x16_store(int16_t *p, p16x16 v)
 {
     _mm512_storeu_si512((void *)p, v);
