@@ -65,6 +65,10 @@ LAYERS: dict[str, Any] = {
     "depthwise_strides": (conv(strides=(2, 2), depthwise=True), (1, 9, 11, 7), 3, 3, 1, 7),
     "depthwise_tall": (conv(relu=True, depthwise=True), (1, 130, 33, 4), 3, 2, 1, 4),
     "depthwise_wide": (conv(depthwise=True), (1, 3, 300, 5), 1, 3, 1, 5),
+    "depthwise_parts": (conv(pads=ONE, depthwise=True), (1, 5, 90, 6), 3, 3, 1, 6),
+    "depthwise_parts_strides": (
+        conv(pads=ONE, strides=(1, 2), depthwise=True), (1, 4, 191, 5), 3, 3, 1, 5
+    ),
 }  # fmt: skip
 
 for _name, (_op, _shape, *_kernel) in LAYERS.items():

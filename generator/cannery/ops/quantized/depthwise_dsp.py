@@ -4,7 +4,7 @@ Rows of four channels become four planes of int16 first. Then two neighbouring p
 share the pairs of numbers (0, 1) and (2, 3) from their first column on: with the pairs of weights
 (0, 1) and (1, 2) of each row of the window, the first pixel takes the products of 0 0 + 1 1 and
 2 2, the second one those of 1 0 and 2 1 + 3 2. All weights of a channel stay in registers, so
-windows have up to three rows and columns.
+windows have up to three rows and columns. Rows that are too long for the planes go part by part.
 """
 
 from __future__ import annotations
@@ -40,12 +40,18 @@ MOST_TAPS = 3
 #: About the memory of the planes: with more rows at a time, fewer are widened twice.
 PLANE_BYTES = 2048
 
+#: Columns of the output that are computed at a time where rows are too long for that, at least.
+LEAST_WIDTH = 16
+
 
 @dataclass(frozen=True)
 class Planes:
-    """The planes of four channels, for `rows` rows of the output; `pitch` in numbers, even."""
+    """The planes of four channels, for `rows` rows of `width` columns of the output, a divisor of
+    its width; `pitch` in numbers, even.
+    """
 
     rows: int
+    width: int
     source_rows: int
     columns: int
     pitch: int
@@ -57,14 +63,24 @@ class Planes:
 
     @staticmethod
     def of(s: ConvShape) -> Planes:
-        """As many rows as fit."""
-        columns = (s.ow - 1) * s.sw + s.kw
+        """As many rows as fit; if not even one does, a part of its columns, an even number."""
+        most = PLANE_BYTES // (CHANNELS * 2 * s.kh) - 2
+        parts = [n for n in range(LEAST_WIDTH, s.ow, 2) if s.ow % n == 0]
+        width, columns = s.ow, _columns(s, s.ow)
+        if columns > most:
+            width = max((n for n in parts if _columns(s, n) <= most), default=s.ow)
+            columns = _columns(s, width)
         # The last pair of numbers may reach beyond the last column.
         pitch = (columns + 2) // 2 * 2
         row_bytes = CHANNELS * pitch * 2
         sources = max(PLANE_BYTES // row_bytes, 1)
         rows = even_size(s.oh, max((sources - s.kh) // s.sh + 1, 1))
-        return Planes(rows, (rows - 1) * s.sh + s.kh, columns, pitch)
+        return Planes(rows, width, (rows - 1) * s.sh + s.kh, columns, pitch)
+
+
+def _columns(s: ConvShape, width: int) -> int:
+    """Columns of the input that this many of the output read."""
+    return (width - 1) * s.sw + s.kw
 
 
 @schedule
@@ -89,7 +105,8 @@ class QuantizedDepthwiseDsp(QuantizedDepthwise):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         s = sizes(graph, step)
         planes = Planes.of(s)
-        widened = -(-s.oh // planes.rows) * planes.source_rows * planes.columns * 2.0
+        blocks = -(-s.oh // planes.rows) * (s.ow // planes.width)
+        widened = blocks * planes.source_rows * planes.columns * 2.0
         products = s.oh * s.ow * (s.kh * 3.0 + RESULT) + 16.0 * s.oh
         return estimate(isa, s.oc * (widened + products), 600.0)
 
