@@ -58,6 +58,11 @@ CHANGES: tuple[Change, ...] = (
         "found = {step.name for step in steps}",
     ),
     _half(
+        "layers are in half precision whose values are all converted",
+        "return sum(counts) > 0",
+        "return False",
+    ),
+    _half(
         "weights of layers in half precision are not rounded",
         "rounded(array) if rounds else array",
         "array",

@@ -31,6 +31,8 @@ AGAIN = {
     ),
     "cases_general": ("move_transpose_image", "move_pad_edge"),
     "cases_movement": ("add_relu", "gated_odd", "reorder_wide", "scale_shift_tanh"),
+    "cases_concat": ("concat_batches",),
+    "cases_resize": ("resize_twice", "resize_down_nearest"),
     "cases_depthwise": ("conv_depthwise_3x3", "conv_depthwise_odd", "conv_depthwise_stride_2"),
 }  # fmt: skip
 

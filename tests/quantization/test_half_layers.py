@@ -22,38 +22,41 @@ from cannery.ir.printer import write_graph
 from cannery.ir.tensor import DType
 from cannery.ir.verify import verify
 from cannery.lowering.lower import cut
+from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Relu
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Cast, Reshape
+from cannery.ops.resize.op import Resize
+from cannery.ops.softmax.op import Softmax
 from cannery.options import make_options
 from cannery.passes import run_passes
 from cannery.passes.place_constants import place_constants
 from cannery.pipeline import compile_model, load_model
 from cannery.quantization.half_layers import able_steps, compute_in_half, in_half, worthwhile
+from cannery.schedule.schedule import legal
 from cannery.target.isa import isa
 from cannery.target.toolchain import find_toolchain
 from needs import need_runner, need_toolchain
 from nets.net_bench import make_net_source
 from nets.random_graphs import random_graph
 from ops.cases import Net
-from quantization.networks import camera, layers, separable, write
+from quantization.networks import camera, layers, separable, unet, write
 
 TARGET = "neon64half"
 HALF: dict[str, Any] = {"target": TARGET, "compute_as": "float16", "max_error": "0.05"}
 ONE, SAME = (1, 1), ((1, 1), (1, 1))
 
 
-def residual() -> Graph:
-    """Two convolutions around which the input goes, then what has no kernel in half precision."""
+def residual(*, shares: bool = True) -> Graph:
+    """Two convolutions around which the input goes; `shares` has no kernel in half precision."""
     net = Net()
     x = net.input("x", (1, 6, 7, 8))
     one = net.node(Conv(ONE, SAME, ONE), [x, net.weight(3, 3, 8, 8), net.weight(8)], name="one")
     relu = net.node(Relu(), [one], name="relu")
     two = net.node(Conv(ONE, SAME, ONE), [relu, net.weight(3, 3, 8, 8)], name="two")
     both = net.node(Add(), [two, x], name="sum")
-    flat = net.node(Reshape((1, 336)), [both], name="flat")
-    return net.graph(flat)
+    return net.graph(net.node(Softmax(3), [both], name="shares") if shares else both)
 
 
 def test_conversions_stand_where_precision_changes() -> None:
@@ -61,11 +64,11 @@ def test_conversions_stand_where_precision_changes() -> None:
     made = in_half(graph, able_steps(graph))
     verify(made, after="half")
     kinds = [node.op.kind for node in made.nodes]
-    assert kinds == ["Cast", "Conv", "Relu", "Conv", "Add", "Cast", "Reshape"]
+    assert kinds == ["Cast", "Conv", "Relu", "Conv", "Add", "Cast", "Softmax"]
     inner = [made.types[node.output].dtype for node in made.nodes[:5]]
     assert inner == [DType.HALF] * 5
     assert made.types[made.outputs[0]] == graph.types[graph.outputs[0]]
-    assert [step.kind for step in cut(made)] == ["Cast", "Conv", "Conv", "Cast", "Reshape"]
+    assert [step.kind for step in cut(made)] == ["Cast", "Conv", "Conv", "Cast", "Softmax"]
     assert parse_graph(write_graph(made)).types == made.types
 
 
@@ -85,7 +88,7 @@ def test_only_layers_in_half_precision_have_rounded_weights() -> None:
 
 
 def test_values_are_rounded_by_the_reference() -> None:
-    graph = residual()
+    graph = residual(shares=False)
     made = in_half(graph, able_steps(graph))
     x = {"x": np.full((1, 6, 7, 8), 1 + 2.0**-11 + 2.0**-20, np.float32)}
     (found,) = evaluate(made, x).values()
@@ -99,11 +102,53 @@ def test_elementwise_layers_alone_stay_float32() -> None:
     net = Net()
     x = net.input("x", (1, 4, 4, 8))
     alone = net.node(Relu(), [x], name="alone")
-    flat = net.node(Reshape((16, 8)), [alone], name="flat")
+    shares = net.node(Softmax(3), [alone], name="shares")
+    flat = net.node(Reshape((16, 8)), [shares], name="flat")
     graph = net.graph(net.node(MatMul(), [flat, net.weight(8, 8)], name="product"))
     able = able_steps(graph)
-    assert [step.name for step in able] == ["alone", "product"]
-    assert [step.name for step in worthwhile(graph, able)] == ["product"]
+    assert [step.name for step in able] == ["alone", "flat", "product"]
+    assert [step.name for step in worthwhile(graph, able)] == ["flat", "product"]
+
+
+def test_no_conversions_between_layers_that_values_only_pass() -> None:
+    net = Net()
+    x = net.input("x", (1, 6, 8, 8))
+    one, two = (net.node(Conv(ONE, SAME, ONE), [x, net.weight(3, 3, 8, 8)]) for _ in range(2))
+    joined = net.node(Concat(3), [one, two])
+    large = net.node(Resize("nearest", (12, 16)), [joined])
+    flat = net.node(Reshape((1, 3072)), [large])
+    graph = net.graph(net.node(MatMul(), [flat, net.weight(3072, 8)]))
+    made = in_half(graph, able_steps(graph))
+    casts = [node for node in made.nodes if node.op.kind == "Cast"]
+    assert [made.types[node.output].dtype for node in casts] == [DType.HALF, DType.FLOAT32]
+    ids = {s.id for step in cut(made) for s in legal(made, step, isa(TARGET))}
+    assert {"concat.view", "half.resize.direct_c", "movement.reshape"} <= ids
+
+
+@pytest.mark.parametrize(
+    ("more", "half"), [(False, ["one"]), (True, ["one", "pair", "two"])], ids=["last", "between"]
+)
+def test_what_more_numbers_have_to_be_converted_for_stays_float32(
+    more: bool, half: list[str]
+) -> None:
+    """Two values are joined of which one is float32; so is the result, unless a layer follows."""
+    net = Net()
+    x = net.input("x", (1, 6, 8, 8))
+    one = net.node(Conv(ONE, SAME, ONE), [x, net.weight(3, 3, 8, 8)], name="one")
+    shares = net.node(Softmax(3), [one], name="shares")
+    pair = net.node(Concat(3), [one, shares], name="pair")
+    two = Conv(ONE, SAME, ONE), [pair, net.weight(3, 3, 16, 8)]
+    graph = net.graph(net.node(*two, name="two") if more else pair)
+    assert [step.name for step in worthwhile(graph, able_steps(graph))] == half
+
+
+def test_constants_are_not_concatenated_in_half_precision() -> None:
+    """They are stored as float32."""
+    net = Net()
+    x = net.input("x", (2, 3, 4, 8))
+    made = net.node(Conv(ONE, SAME, ONE), [x, net.weight(3, 3, 8, 8)])
+    graph = net.graph(net.node(Concat(3), [made, net.weight(2, 3, 4, 8)]))
+    assert [step.kind for step in able_steps(graph)] == ["Conv"]
 
 
 def cancelling() -> Graph:
@@ -158,10 +203,12 @@ def test_a_network_without_such_layers() -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [camera(), separable(), layers()], ids=["camera", "separable", "dense"]
+    "model",
+    [camera(), separable(), layers(), unet()],
+    ids=["camera", "separable", "dense", "unet"],
 )
 def test_networks_compute_in_half_precision(tmp_path: Path, model: Any) -> None:
-    """The error is about what was estimated, to which tiles of 4x4 add, and more than float32's."""
+    """The error is what was estimated, to which tiles of 4x4 may add half of the bound."""
     need_toolchain(TARGET)
     file, _ = write(tmp_path, model)
     options = make_options(file, HALF)
@@ -173,8 +220,11 @@ def test_networks_compute_in_half_precision(tmp_path: Path, model: Any) -> None:
         found = program.run(need_runner(toolchain))
     before = load_model(options)
     error = max(errors_by_output(found, [evaluate(before, s) for s in samples]).values())
-    assert graph.half_layers.error / 4 < error < 3 * graph.half_layers.error
-    assert any(name.startswith("half.") for name in _schedules(compiled.files))
+    schedules = _schedules(compiled.files)
+    tiles = any("conv.winograd_oc{" in name for name in schedules)
+    most = 2 * graph.half_layers.error + (0.025 if tiles else 0.0)
+    assert graph.half_layers.error / 4 < error < most
+    assert any(name.startswith("half.") for name in schedules)
     assert b'"cannery/vec_half.h"' in compiled.files["net.c"]
     facts = json.loads(compiled.files["net.json"])["float16_layers"]
     assert facts["weight_bytes"] < 0.6 * facts["float_weight_bytes"]

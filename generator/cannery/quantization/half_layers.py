@@ -126,14 +126,37 @@ def _bearable(
 
 
 def worthwhile(graph: Graph, steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Those of the steps that multiply, or are joined to such ones by values of half precision."""
+    """Those of the steps that multiply, or are joined to such ones by values of half precision;
+    others only where more numbers would be converted without them.
+    """
     found = {step.name for step in steps if step.macs(graph)}
-    makers = {value: step.name for step in steps for value in step.outputs}
+    makers = {v: step.name for step in steps for node in step.nodes for v in node.outputs}
     pairs = [(step.name, makers[v]) for step in steps for v in step.inputs if v in makers]
     before = -1
     while before != (before := len(found)):
         found |= {name for pair in pairs if found & set(pair) for name in pair}
+    for step in steps:
+        if step.name in found and not step.macs(graph) and _costs_more(graph, step, found, makers):
+            found.remove(step.name)
     return tuple(step for step in steps if step.name in found)
+
+
+def _costs_more(graph: Graph, step: Step, half: Collection[str], makers: Mapping[str, str]) -> bool:
+    """Whether more numbers are converted with a step in half precision than without it.
+
+    `half` are the names of all steps in it, `makers` those of what computes each value.
+    """
+
+    def inside(value: str) -> bool:
+        """Whether the other side of a value is in half precision."""
+        if value in step.inputs:
+            return makers.get(value) in half
+        readers = [makers.get(node.outputs[0]) for node in graph.consumers(value)]
+        return value not in graph.outputs and all(name in half for name in readers)
+
+    around = {*step.inputs, *step.outputs}
+    counts = [graph.types[v].elements * (-1 if inside(v) else 1) for v in around]
+    return sum(counts) > 0
 
 
 def _marked(

@@ -226,8 +226,10 @@ class Schedule(ABC):
     #: Whether `ctext/halves.py` can store the weights of its kernels as float16: their array is
     #: marked, and read only by loads.
     halves: ClassVar[bool] = False
-    #: Whether it reads or writes values in half precision (`ops/half/`).
+    #: Whether it reads or writes values in half precision (`ops/half/`), and no others.
     computes_half: ClassVar[bool] = False
+    #: Whether it moves values as they are, also those in half precision.
+    moves_half: ClassVar[bool] = False
 
     @abstractmethod
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -356,8 +358,13 @@ def legal(graph: Graph, step: Step, isa: Isa) -> Sequence[Schedule]:
 def _legal(graph: Graph, step: Step, isa: Isa) -> tuple[Schedule, ...]:
     halves, half = reads_halves(graph, step), halves_at(graph, step.nodes)
     fitting = (s for s in all_schedules().values() if s.depth_first == step.depth_first)
-    able = (s for s in fitting if (s.halves or not halves) and s.computes_half == half)
+    able = (s for s in fitting if (s.halves or not halves) and _reads_type(s, half=half))
     return tuple(s for s in able if not s.why_not(graph, step, isa))
+
+
+def _reads_type(schedule: Schedule, *, half: bool) -> bool:
+    """Whether a schedule is for steps in half precision, or for others."""
+    return schedule.computes_half == half or (half and schedule.moves_half)
 
 
 def estimates(

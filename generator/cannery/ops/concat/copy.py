@@ -11,6 +11,7 @@ from math import prod
 
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
+from cannery.ir.half import halves_at
 from cannery.layouts import Want
 from cannery.ops.concat.op import Concat
 from cannery.ops.concat.view import stays_in_place
@@ -43,12 +44,15 @@ class ConcatCopy(FixedSchedule):
     """See the module docstring."""
 
     id = "concat.copy"
+    moves_half = True
     want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         plain = step.alone and isinstance(step.anchor.op, Concat)
         if plain and stays_in_place(graph, step):
             return "the past stays where it is"
+        if plain and halves_at(graph, step.nodes) and len(step.inputs) < len(step.anchor.inputs):
+            return "constants are float32"
         return "" if plain else "not a mere concatenation"
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:

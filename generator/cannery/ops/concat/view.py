@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cannery.ir.graph import Graph
+from cannery.ir.half import halves_at
 from cannery.layouts import Want, nhwc, planar
 from cannery.ops.concat.op import Concat
 from cannery.ops.concat.past import is_past_window
@@ -72,16 +73,21 @@ class ConcatView(Schedule):
     """See the module docstring."""
 
     id = "concat.view"
+    moves_half = True
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if not isinstance(step.anchor.op, Concat) or len(step.anchors) != 1:
             return "not a concatenation"
         if any(value in graph.constants for value in step.anchor.inputs):
             return "a part is a constant"
+        if halves_at(graph, step.nodes) and stays_in_place(graph, step):
+            return "the past is float32"
         return "" if concat_axis(graph, step) >= 0 else "the axis is not one of an image"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         orders: tuple[str, ...] = (nhwc.ORDER, planar.ORDER)
+        if halves_at(graph, step.nodes):
+            orders = orders[:1]  # there is no other in half precision
         if stays_in_place(graph, step):
             orders = orders[:1]  # of its layouts that in which rows lie one after the other
         return [as_params(Tunables(order)) for order in orders]

@@ -39,7 +39,7 @@ from cannery.schedule.schedule import (
 )
 from cannery.target.isa import Isa
 
-#: What there is of half precision, besides the modules beside this one.
+#: What there is of half precision, besides what the other modules of this package have.
 FLOAT32_FORMS: tuple[type[Schedule], ...] = (
     AveragePoolDirectC, ConvDepthwiseC, ConvDirectOc, ConvGemm, MatMulDenseN, MaxPoolDirectC,
     MovementGeneral, MovementStrided,

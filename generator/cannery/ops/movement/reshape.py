@@ -18,6 +18,7 @@ class MovementReshape(FixedSchedule):
     """See the module docstring."""
 
     id = "movement.reshape"
+    moves_half = True
     want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
