@@ -73,8 +73,8 @@ CALLS
 
 #: Arguments by the names of parameters, with an s where they are for many; others are tensors.
 GIVEN = {
-    "workspace": "ws", "pool": "&pool", "n": "N", "images": "images", "state": "state",
-    "image_pixel_stride": "2", "image_row_stride": "12",
+    "workspace": "ws", "pool": "&pool", "n": "N", "calls": "N", "threads": "THREADS",
+    "images": "images", "state": "state", "image_pixel_stride": "2", "image_row_stride": "12",
 }  # fmt: skip
 
 
@@ -88,8 +88,9 @@ def _calls(header: str, model: str) -> list[str]:
         words = [re.split(r"[ *]", parameter)[-1] for parameter in parameters.split(",")]
         many = "run_many" in name
         values = []
-        for k, word in enumerate(words):
+        for k, (word, parameter) in enumerate(zip(words, parameters.split(","), strict=True)):
             known = GIVEN.get(f"{word}s" if many else word, GIVEN.get(word))
+            assert known or "*" in parameter, f"{name}: no number is given for {word}"
             values.append(known or f"room[{k}]")
         calls.append(f"CALL({name}, {', '.join(values)});")
     return calls
