@@ -54,8 +54,13 @@ LEAST, MOST = 1, 2
 #: Targets whose kernels come from the same templates and nearly the same words: of steps and
 #: schedules that show nothing new, each takes its share.
 KIN = (("generic", "ssse3", "atom32", "avx2", "avx512", "thumbdsp"),
-       ("neon32", "neon64", "neon64dot", "neon64half", "neon64i8mm"),
-       ("riscv64v128", "riscv64v256"))  # fmt: skip
+       ("neon32", "neon64"), ("riscv64v128", "riscv64v256"))  # fmt: skip
+#: Targets whose code is that of another one, except by the schedules for what only they have.
+EXTENDS = {
+    "neon64dot": ("neon64", "quantized.*,chains.depth_first"),
+    "neon64half": ("neon64dot", "half.*"),
+    "neon64i8mm": ("neon64half", "quantized.*,chains.depth_first"),
+}
 #: Those whose code differs from that of others in a few words only get what is new, of each one.
 FEWER = ("sse2", "sse42", "helium")
 FEWER_LEAST, FEWER_MOST = 0, 1
@@ -90,7 +95,12 @@ class Want:
 
     def has(self, schedule: Schedule) -> bool:
         """Whether a schedule is one of them."""
-        return any(fnmatch.fnmatch(schedule.id, name) for name in self.schedules.split(","))
+        return _matches(schedule, self.schedules)
+
+
+def _matches(schedule: Schedule, patterns: str) -> bool:
+    """Whether one of the patterns, which commas separate, is that of a schedule."""
+    return any(fnmatch.fnmatch(schedule.id, pattern) for pattern in patterns.split(","))
 
 
 @dataclass(frozen=True)
@@ -191,6 +201,8 @@ def _least(graph: Graph, step: Step, schedule: Schedule, target: Target, name: s
     """How many candidates are tried of a case though nothing is new about them, see KIN."""
     if target.name in FEWER:
         return FEWER_LEAST
+    if target.name in EXTENDS:
+        return LEAST
     family = next((family for family in KIN if target.name in family), (target.name,))
     turn = crc32(f"{name}/{step.name} {schedule.id}".encode()) % len(family)
     for kin in (*family[turn:], *family[:turn]):
@@ -199,6 +211,12 @@ def _least(graph: Graph, step: Step, schedule: Schedule, target: Target, name: s
         if not schedule.why_not(graph, step, find_target(kin).isa):
             return 0
     raise AssertionError("a target is of its own kin")
+
+
+def own(target: Target, schedule: Schedule) -> bool:
+    """Whether a schedule may make code that the target it extends does not get."""
+    _, patterns = EXTENDS.get(target.name, ("", "*"))
+    return _matches(schedule, patterns)
 
 
 @dataclass(frozen=True)
@@ -292,6 +310,8 @@ def _trials(
     isa = target.isa
     for schedule in legal(graph, step, isa):
         if is_view(schedule) or not want.has(schedule):
+            continue
+        if not want.each and not own(target, schedule):
             continue
         candidates = schedule.candidates(graph, step, isa)
         least = LEAST if want.each else _least(graph, step, schedule, target, name)

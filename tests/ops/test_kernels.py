@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from cannery.target.targets import find_target
 from needs import need_program, need_toolchain
 from nets.compilation import MAY_NEED, needed
-from ops.kernel_bench import TARGETS, Want, run
+from ops.kernel_bench import EXTENDS, TARGETS, Want, attempts, own, run
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -45,3 +46,22 @@ def test_kernels_without_an_operating_system(target: str, cases: str, tmp_path: 
     report = run(target, Want(cases=cases), tmp_path)
     assert report.count > 0
     assert not report.failures, "\n".join(report.failures)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXTENDS)
+def test_what_a_target_takes_over_is_the_same_code(name: str) -> None:
+    """Candidates that the fast tests try on the extended target alone."""
+    codes = {}
+    for each in (name, EXTENDS[name][0]):
+        found, broken = attempts(find_target(each), Want(each=True))
+        assert not broken
+        codes[each] = {
+            a.candidate.trial.label: a.candidate.kernel.code.replace(a.candidate.symbol, "trial")
+            for a in found
+            if not own(find_target(name), a.candidate.trial.choice.schedule)
+        }
+    mine, extended = codes[name], codes[EXTENDS[name][0]]
+    shared = mine.keys() & extended.keys()
+    assert len(shared) > len(mine) / 2
+    assert [label for label in shared if mine[label] != extended[label]] == []
