@@ -51,6 +51,12 @@ CHANGES: tuple[Change, ...] = (
         "sure = not op.lengths",
     ),
     _common(
+        "what reads the newest step reads the next state",
+        "if isinstance(node.op, Slice) and output in next_states:",
+        "if False:",
+        "tests/quantization/test_pasts.py",
+    ),
+    _common(
         "eliminate_common ignores attributes",
         "(node.op.kind, repr(node.op), node.inputs)",
         "(node.op.kind, node.inputs)",

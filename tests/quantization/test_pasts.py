@@ -65,7 +65,16 @@ def residual(b: Net, x: str) -> str:
     return conv(b, b.node(Concat(2), [x, conv(b, x, 4)]), 2)
 
 
-NETS = {"tcn": tcn, "residual": residual}
+def paths(b: Net, x: str) -> str:
+    """Convolutions of one and two steps: in a call of one, the first reads what is kept."""
+    x = conv(b, x, 4)
+    ends = [
+        b.node(Conv((1,), ((taps - 1, 0),), (1,)), [x, b.weight(taps, 4, 3)]) for taps in (1, 2)
+    ]
+    return conv(b, b.node(Add(), ends), 2)
+
+
+NETS = {"tcn": tcn, "residual": residual, "paths": paths}
 
 
 def calls(folder: Path, name: str, dtype: DType) -> dict[int, Graph]:
@@ -156,7 +165,16 @@ def largest(b: Net, x: str) -> str:
     return conv(b, x, 4)
 
 
-ALIKE = (tcn, residual, skipped, after_recurrent, after_recurrent_floats, mean_of_floats, largest)
+ALIKE = (
+    tcn,
+    residual,
+    paths,
+    skipped,
+    after_recurrent,
+    after_recurrent_floats,
+    mean_of_floats,
+    largest,
+)
 
 
 def assert_alike(whole: Graph, dtype: DType, block: int) -> None:

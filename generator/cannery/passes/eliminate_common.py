@@ -1,9 +1,14 @@
-"""Computes equal things once."""
+"""Computes equal things once.
+
+Except slices that are the next state: others of the same steps stay apart, so that the state is the
+past of a value and nothing else is made of it (`past_window`).
+"""
 
 from __future__ import annotations
 
 from cannery.ir.graph import Graph
 from cannery.ir.rewrite import Rewriter
+from cannery.ops.movement.op import Slice
 
 
 def eliminate_common(graph: Graph) -> Graph:
@@ -18,9 +23,12 @@ def _sweep(rewriter: Rewriter) -> bool:
     """One pass over the nodes; returns whether anything was found."""
     seen: dict[object, str] = {}
     found = False
+    next_states = {state.output for state in rewriter.graph.states}
     for output in [n.output for n in rewriter.nodes if len(n.outputs) == 1]:
         node = rewriter.producer(output)
         assert node is not None
+        if isinstance(node.op, Slice) and output in next_states:
+            continue
         key = (node.op.kind, repr(node.op), node.inputs)
         first = seen.setdefault(key, output)
         if first != output and rewriter.can_bypass(node, first):
