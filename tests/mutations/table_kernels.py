@@ -581,6 +581,13 @@ CHANGES: tuple[Change, ...] = (
         ("tests/ops/test_fixed_finish.py",),
     ),
     Change(
+        "taps of a transposed convolution's phases are not reversed",
+        "generator/cannery/frontends/tflite/phases.py",
+        "place = rows - 1 - r // down, columns - 1 - c // across",
+        "place = r // down, c // across",
+        ("tests/frontends/test_tflite_quantised.py",),
+    ),
+    Change(
         "two roundings become one product however large sums are",
         f"{_OPS}/quantized/long_product.py",
         "if left < _EXACT_LEFT or first is None or _overflows(first, largest):",

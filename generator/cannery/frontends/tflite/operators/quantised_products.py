@@ -23,6 +23,7 @@ from cannery.frontends.tflite.operators.windows import (
     read_window,
     rearranged,
 )
+from cannery.frontends.tflite.phases import Phases
 from cannery.frontends.tflite.quantities import Quantity, output_range, quantity, require_types
 from cannery.frontends.tflite.rescaled import in_float64, rescaled, rescaled_wide
 from cannery.frontends.tflite.scope import Scope, quantised
@@ -35,6 +36,7 @@ from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Cast, Transpose
 from cannery.ops.quantize.products import ConvInteger, IntegerProduct, MatMulInteger
 from cannery.ops.quantize.transposed import ConvTransposeInteger
+from cannery.ops.window import Pads
 
 #: Sums below these numbers are exact in int32, and may be rescaled in int64.
 _NARROW, _WIDE = 2**31, 2**47
@@ -72,8 +74,13 @@ def depthwise_conv(scope: Scope) -> str:
 
 @quantised("TRANSPOSE_CONV")
 def transpose_conv(scope: Scope) -> str:
-    """shape[4], w[OC,H,W,IC], x[N,H,W,IC], bias[OC]? -> y of that shape."""
+    """shape[4], w[OC,H,W,IC], x[N,H,W,IC], bias[OC]? -> y of that shape, in phases if possible."""
     strides, pads, more = read_transposed(scope)
+    kernel = check_kernel(scope, scope.input(1))
+    if quantity(scope, 2) is not None and Phases(kernel, strides).worthwhile:
+        zeros, w = _weights(scope, 0).zeros, scope.array(scope.input(1))
+        if zeros.size == 1 and w is not None:
+            return _in_phases(scope, Phases(kernel, strides), w, int(zeros[0]), pads)
     weight = rearranged(scope, scope.input(1), (1, 2, 0, 3))
     op = ConvTransposeInteger(strides, pads, (1, 1), more)
     if quantity(scope, 2) is None:
@@ -81,6 +88,16 @@ def transpose_conv(scope: Scope) -> str:
         floats, rows = ConvTranspose(strides, pads, (1, 1), more), scope.shape(x)[0]
         return hybrid(scope, floats, x, array, rows, 0, symmetric=False, bias=3)
     return _product(scope, op, _Operands(scope.input(2), weight, 0, data=2, bias=3, channels=-2))
+
+
+def _in_phases(scope: Scope, phases: Phases, w: Array, zero: int, pads: Pads) -> str:
+    x, begins = scope.input(2), [begin for begin, _ in pads]
+    _, *size, _ = scope.shape(x)
+    out = scope.known_integers(0, "its shape")[1:3]
+    weight = scope.constant("weight", phases.weight(w, zero))
+    op = ConvInteger((1, 1), phases.window(size, begins, out), (1, 1), 1)
+    y = _product(scope, op, _Operands(x, weight, 0, data=2, bias=3, repeats=phases.count))
+    return phases.interleaved(scope, y, begins, out)
 
 
 @quantised("FULLY_CONNECTED")
@@ -136,7 +153,8 @@ def batch_matmul(scope: Scope) -> str:
 @dataclass(frozen=True)
 class _Operands:
     """Values of a product: x and the weights in the order of its node. `axis` is that of channels
-    in the file, `channels` in the node; `data` and `bias` are numbers of inputs in the file.
+    in the file, `channels` in the node, which has them `repeats` times; `data` and `bias` are
+    numbers of inputs in the file.
     """
 
     x: str
@@ -145,6 +163,7 @@ class _Operands:
     data: int = 0
     bias: int = 2
     channels: int = -1
+    repeats: int = 1
 
 
 def _product(scope: Scope, op: IntegerProduct, given: _Operands, *, dense: bool = False) -> str:
@@ -157,7 +176,7 @@ def _product(scope: Scope, op: IntegerProduct, given: _Operands, *, dense: bool 
     known, weight, y = quantity(scope, given.data), _weights(scope, given.axis), output_range(scope)
     assert known is not None
     _check_types(scope, known, y)
-    bias, stored = _bias(scope, given.bias), DType.INT32
+    bias, stored = _bias(scope, given), DType.INT32
     sums_of_16 = known.dtype is DType.INT16
     if sums_of_16 and (bias is None or bias.dtype == np.int64):
         stored = DType.INT64
@@ -165,7 +184,8 @@ def _product(scope: Scope, op: IntegerProduct, given: _Operands, *, dense: bool 
         raise UnsupportedError(f"a bias of {bias.dtype.name}")
     narrow = not sums_of_16 or _largest(scope, given, weight, bias) < _NARROW
     sums = _sums(scope, replace(op, wide=not narrow), given, known, weight, bias)
-    factors = known.scale * weight.scales / y.scale
+    scales = np.tile(weight.scales, given.repeats if weight.scales.size > 1 else 1)
+    factors = known.scale * scales / y.scale
     if dense:
         return in_float64(scope, sums, factors, y)
     if stored is DType.INT64:
@@ -184,7 +204,7 @@ def _sums(
     sums = scope.node(op, [given.x, given.w, *points], "sums")
     if bias is None:
         return sums
-    narrow = bias.dtype == np.int32 and not op.wide
+    narrow = bias.dtype == np.int32 and not op.wide and given.repeats == 1
     whole = (
         scope.input(given.bias) if narrow else scope.constant("bias", bias.astype(op.sums.numpy))
     )
@@ -201,9 +221,11 @@ def _check_types(scope: Scope, known: Quantity, y: Quantity) -> None:
         raise UnsupportedError("int16 with a zero point")
 
 
-def _bias(scope: Scope, index: int) -> Array | None:
-    """The bias, which is a constant."""
-    return scope.known(index, "its bias") if scope.has(index) else None
+def _bias(scope: Scope, given: _Operands) -> Array | None:
+    """The bias, which is a constant, for all channels of the node."""
+    if not scope.has(given.bias):
+        return None
+    return np.tile(scope.known(given.bias, "its bias"), given.repeats)
 
 
 def _largest(scope: Scope, given: _Operands, weight: _Weights, bias: Array | None) -> int:
