@@ -46,6 +46,8 @@ from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.matmul import QuantizedMatMul
 from cannery.ops.quantized.sums import SumBound, integer_sums
+from cannery.ops.recurrent.base import Recurrent
+from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 from cannery.ops.reduce.op import ReduceMean
 from cannery.ops.softmax.op import Softmax
 from cannery.passes import run_passes
@@ -109,7 +111,28 @@ def picked(b: GraphBuilder) -> str:
     return b.node(Reshape((21,)), [padded], name="y")
 
 
-CASES = (convolved, smooth, attending, picked)
+def remembering(b: GraphBuilder) -> str:
+    """Recurrent layers: an LSTM to and fro with peepholes, both kinds of GRU, a plain one."""
+    x = b.input("x", (1, 5, 4))
+    gates = (Sigmoid(),), (Tanh(),), (Tanh(),)
+
+    def layer(op: Recurrent, value: str, name: str, *more: str) -> str:
+        shape = (op.directions, op.cells, op.gates * op.cells)
+        width = b.types[value].shape[2]
+        w = b.constant(f"{name}_w", weights(width, shape[0] * shape[2]) * np.float32(0.3))
+        p = b.node(MatMul(), [value, w], name=f"{name}_p")
+        r = b.constant(f"{name}_r", weights(*shape) * np.float32(0.3))
+        return b.node(op, [p, r, *more], name=name)
+
+    peepholes = b.constant("peepholes", weights(2, 9))
+    y = layer(Lstm(3, gates * 2, (False, True)), x, "lstm", "", "", peepholes)
+    y = layer(Gru(4, gates[:2], clip=1.5), y, "gru")
+    bias = b.constant("bias", weights(1, 4))
+    y = layer(Gru(4, gates[:2], linear_before_reset=True), y, "keras", "", bias)
+    return layer(Rnn(3, gates[1:2], (True,)), y, "rnn")
+
+
+CASES = (convolved, smooth, attending, picked, remembering)
 
 
 def network(make: Callable[[GraphBuilder], str]) -> Graph:
@@ -176,6 +199,35 @@ def test_layers_by_winograd_have_its_bound(monkeypatch: pytest.MonkeyPatch) -> N
     (direct,) = error_bounds(source, -1.0, 1.0)
     assert bound.error is not None and direct.error is not None
     assert bound.error > 2 * direct.error
+
+
+def recurrent(op: Recurrent, steps: int, scale: float) -> Source:
+    """One layer of which inputs are the projected ones."""
+
+    def make(b: GraphBuilder) -> str:
+        shape = (1, op.cells, op.gates * op.cells)
+        r = b.constant("r", weights(*shape) * np.float32(scale))
+        return b.node(op, [b.input("p", (1, steps, shape[2])), r], name="y")
+
+    return make_net_source(network(make), parse_isa("generic"), "net")
+
+
+def test_errors_of_recurrent_layers_end_at_what_is_possible() -> None:
+    """Small at first, then as large as outputs between -1 and 1 can differ."""
+    gates = (Sigmoid(),), (Tanh(),), (Tanh(),)
+    for op in (Lstm(4, gates), Gru(4, gates[:2]), Rnn(4, gates[1:2])):
+        (short,), (long,) = (error_bounds(recurrent(op, n, 9.0), -1.0, 1.0) for n in (1, 99))
+        assert short.error is not None and long.error is not None
+        assert 0.0 < short.error < 1e-5 < 1.9 < long.error < 2.01
+
+
+def test_recurrent_layers_without_a_rule() -> None:
+    gates = (Relu(),), (Tanh(),)
+    for op, reason in (
+        (Gru(4, gates), "gates leave 0 to 1"), (Rnn(4, ((Exp(),),)), "Exp in a recurrent layer"),
+    ):  # fmt: skip
+        (bound,) = error_bounds(recurrent(op, 2, 1.0), -1.0, 1.0)
+        assert bound.error is None and reason in bound.reason
 
 
 def test_what_has_no_rule_says_so() -> None:

@@ -60,6 +60,7 @@ _inorder = rows(f"{_C}/analysis/inorder.py", "tests/analysis/test_inorder.py")
 _arm_pipeline = rows(f"{_C}/analysis/arm_pipeline.py", "tests/analysis/test_inorder.py")
 _sections = rows(f"{_C}/emit/sections.py", "tests/emit/test_sections.py")
 _errors = rows(f"{_C}/execution/error_bounds.py", "tests/execution/test_numbers.py")
+_recurrent = rows(f"{_C}/execution/recurrent_bounds.py", "tests/execution/test_numbers.py")
 _control = rows(f"{_C}/analysis/control.py", "tests/analysis/test_control.py")
 _longest = rows(f"{_C}/analysis/longest.py", "tests/analysis/test_longest.py")
 _stack = rows(f"{_C}/analysis/stack.py", "tests/analysis/test_stack.py")
@@ -99,6 +100,16 @@ CHANGES: tuple[Change, ...] = (
         "sums are rounded once",
         "own = _gamma(terms + 1) * sizes",
         "own = _gamma(1) * sizes",
+    ),
+    _recurrent(
+        "errors of one step do not reach the next",
+        "start.error + h.error @ np.abs(r) + own, sizes + own,",
+        "start.error + own, sizes + own,",
+    ),
+    _recurrent(
+        "bounds grow without end",
+        "return capped(y.low, y.high, y.error, ends.size)",
+        "return y",
     ),
     _control(
         "what is set under a condition does not depend on it",

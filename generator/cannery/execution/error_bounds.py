@@ -19,9 +19,18 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cannery.emit.source import Source
+from cannery.execution.recurrent_bounds import recurrent_spans
+from cannery.execution.spans import (
+    F64,
+    UNDERFLOW,
+    UNIT,
+    NoBoundError,
+    Span,
+    gamma,
+    product_ends,
+)
 from cannery.ir.graph import Graph, Node
 from cannery.ir.registry import Op, RefArray
 from cannery.ir.tensor import DType
@@ -55,14 +64,10 @@ from cannery.ops.elementwise import (
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Expand, Identity, Pad, Reshape, Slice, Transpose
+from cannery.ops.recurrent.base import Activation, Recurrent
 from cannery.ops.reduce.op import ReduceMax, ReduceMean, ReduceSum
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import Softmax
-
-F64 = NDArray[np.float64]
-
-#: The unit roundoff of float32, and the most that underflow changes a result by.
-UNIT, UNDERFLOW = 2.0**-24, 2.0**-126
 
 #: The bounds are computed in float64: this covers its rounding.
 _SLACK = 1.0 + 1e-9
@@ -73,25 +78,6 @@ _EXP_ULP = 1.5
 #: Forms of functions that schedules may use instead: their errors.
 _FORMS = {"rational": 5.2e-5, "table": 1.4e-6}
 _OTHER_FORMS = ("schraudolph",)
-
-
-class NoBoundError(Exception):
-    """A node of which nothing is proved: the reason."""
-
-
-@dataclass(frozen=True)
-class Span:
-    """Where the elements of a value lie in exact arithmetic, and their largest errors."""
-
-    low: F64
-    high: F64
-    error: F64
-
-    @property
-    def size(self) -> F64:
-        """The largest magnitude that is computed."""
-        size: F64 = np.maximum(np.abs(self.low), np.abs(self.high)) + self.error
-        return size
 
 
 @dataclass(frozen=True)
@@ -134,7 +120,7 @@ def error_bounds(source: Source, low: float, high: float) -> tuple[ErrorBound, .
         except NoBoundError as error:
             missing |= dict.fromkeys(node.outputs, str(error))
         else:
-            spans[node.output] = results
+            spans |= zip(node.outputs, results, strict=True)
     return tuple(_bound(name, spans, missing) for name in graph.outputs)
 
 
@@ -168,21 +154,39 @@ def _ways(source: Source) -> dict[str, _Way]:
 def _node(
     graph: Graph, node: Node, spans: Mapping[str, Span], missing: Mapping[str, str],
     ways: Mapping[str, _Way],
-) -> Span:  # fmt: skip
-    """The result of a node. Raises NoBoundError."""
+) -> tuple[Span, ...]:  # fmt: skip
+    """The results of a node. Raises NoBoundError."""
     inputs: list[Span | None] = []
     for name in node.inputs:
         if name in missing:
             raise NoBoundError(missing[name])
         inputs.append(_operand(graph, name, spans) if name else None)
-    rule = next((rule for kinds, rule in _RULES if isinstance(node.op, kinds)), None)
-    floats = all(graph.types[name].dtype is DType.FLOAT32 for name in node.outputs)
-    if rule is None or not floats or len(node.outputs) != 1:
-        raise NoBoundError(f"{node.op.kind} ({node.name!r}) has no rule")
+    rule, none = _rule(node.op), f"{node.op.kind} ({node.name!r}) has no rule"
+    if not all(graph.types[name].dtype is DType.FLOAT32 for name in node.outputs):
+        raise NoBoundError(none)
     way = ways.get(node.name, _Way())
-    if not np.isfinite(way.form):
+    if not np.isfinite(way.form) or (isinstance(node.op, Recurrent) and way.form):
         raise NoBoundError(f"{node.name!r} is computed in a way without a rule")
-    return rule(node.op, [span for span in inputs if span is not None], way)
+    if isinstance(node.op, Recurrent):
+        with np.errstate(all="ignore"):
+            return recurrent_spans(node.op, inputs, _activated)
+    if rule is None or len(node.outputs) != 1:
+        raise NoBoundError(none)
+    return (rule(node.op, [span for span in inputs if span is not None], way),)
+
+
+def _rule(op: Op) -> _Rule | None:
+    return next((rule for kinds, rule in _RULES if isinstance(op, kinds)), None)
+
+
+def _activated(activation: Activation, x: Span) -> Span:
+    """The activation of a recurrent layer."""
+    for op in activation:
+        rule = _rule(op)
+        if rule is None:
+            raise NoBoundError(f"{op.kind} in a recurrent layer has no rule")
+        x = rule(op, [x], _Way())
+    return x
 
 
 def _operand(graph: Graph, name: str, spans: Mapping[str, Span]) -> Span | None:
@@ -195,11 +199,6 @@ def _operand(graph: Graph, name: str, spans: Mapping[str, Span]) -> Span | None:
         return None
     value = np.asarray(graph.constants[name], np.float64)
     return Span(value, value, np.zeros(value.shape))
-
-
-def _gamma(terms: int) -> float:
-    """Higham's bound of the relative error after this many roundings."""
-    return terms * UNIT / (1.0 - terms * UNIT)
 
 
 def _of(op: Op, *arrays: RefArray) -> F64:
@@ -220,7 +219,7 @@ def _product(op: Op, spans: Sequence[Span], way: _Way) -> Span:
     terms = _terms(op, w.low.shape)
     if way.tile is None:
         sizes = _of(op, x.size, np.abs(w.low)) + np.abs(bias)
-        own = _gamma(terms + 1) * sizes
+        own = gamma(terms + 1) * sizes
     else:
         own = _winograd(way.tile, x.size, w.low, bias)
     return Span(low, high, carried + own + (terms + 1) * UNDERFLOW)
@@ -231,7 +230,7 @@ def _product_of_two(op: Op, spans: Sequence[Span]) -> Span:
     a, b = spans[:2]
     size = _of(op, a.size, b.size)
     terms = _terms(op, b.low.shape)
-    own = _gamma(terms + 1) * size + (terms + 1) * UNDERFLOW
+    own = gamma(terms + 1) * size + (terms + 1) * UNDERFLOW
     return Span(-size, size, _of(op, a.error, b.size) + _of(op, a.size, b.error) + own)
 
 
@@ -263,7 +262,7 @@ def _winograd(tile: Tile, x: F64, w: F64, bias: F64) -> F64:
         for m in (rows.bt, columns.bt, rows.at, columns.at)
     )
     size: F64 = sums.max(axis=(0, 1)) + np.abs(bias)
-    return _gamma(transforms + w.shape[2] + 3) * size
+    return gamma(transforms + w.shape[2] + 3) * size
 
 
 def _magnitudes(matrix: Matrix) -> F64:
@@ -346,10 +345,9 @@ def _pairwise(op: Op, spans: Sequence[Span], way: _Way) -> Span:
         error = np.maximum(*np.broadcast_arrays(a.error, b.error))
         return Span(_of(op, a.low, b.low), _of(op, a.high, b.high), error)
     if isinstance(op, Mul):
-        corners = [_of(op, p, q) for p in (a.low, a.high) for q in (b.low, b.high)]
         carried = a.error * b.size + a.size * b.error
         own = UNIT * a.size * b.size + UNDERFLOW
-        return Span(np.minimum.reduce(corners), np.maximum.reduce(corners), carried + own)
+        return Span(*product_ends(a, b), carried + own)
     low, high = (b.low, b.high) if isinstance(op, Add) else (b.high, b.low)
     own = UNIT * (a.size + b.size)
     return Span(_of(op, a.low, low), _of(op, a.high, high), a.error + b.error + own)
@@ -363,7 +361,7 @@ def _averaged(op: Op, spans: Sequence[Span], way: _Way) -> Span:
         count = prod(op.kernel)
     elif isinstance(op, ReduceMean | ReduceSum):
         count = prod(x.low.shape[axis] for axis in op.axes)
-    own = _gamma(count + 2) * _of(op, x.size) + (count + 2) * UNDERFLOW
+    own = gamma(count + 2) * _of(op, x.size) + (count + 2) * UNDERFLOW
     return Span(_of(op, x.low), _of(op, x.high), _of(op, x.error) + own)
 
 
@@ -383,7 +381,7 @@ def _softmax(op: Op, spans: Sequence[Span], way: _Way) -> Span:
         low = least / np.maximum(least + others_most, tiny)
         inside = 2.0 * x.error.max(axis=axis, keepdims=True)
         shifted = UNIT * (x.size + x.size.max(axis=axis, keepdims=True))
-        rounding = 2.0 * shifted.max() + _gamma(x.low.shape[axis] + 3) + 2 * _EXP_ULP * 2 * UNIT
+        rounding = 2.0 * shifted.max() + gamma(x.low.shape[axis] + 3) + 2 * _EXP_ULP * 2 * UNIT
         error = high * np.expm1(np.minimum(inside + rounding, 700.0))
     if way.form:
         raise NoBoundError("Softmax with an approximate exponential has no rule")
