@@ -22,6 +22,16 @@ from cannery.ir.tensor import TensorType
 from cannery.ops.recurrent.base import Recurrent
 from cannery.option_values import NO_TIME
 
+#: What to do about a network that does not stream, by whether the model has states.
+_NO_STATES = (
+    "without --streaming it runs on whole sequences; --state names inputs and outputs that are "
+    "its state, --time-axis the axis of an input that is time"
+)
+_OWN_STATES = (
+    "it keeps states of its own: leave out --streaming, and each call is one of the model; "
+    "--time-axis names the axis of an input that is time"
+)
+
 
 def to_streaming(
     graph: Graph, block: int = 1, latency: int | str = 0, blocks: Sequence[int] = (),
@@ -50,9 +60,8 @@ def to_streaming(
     wish = _Wish(graph, blocks, latency, caches, frozenset(time_axis))
     known = guesses(graph, axes_of(graph), known_times(graph, time_axis))
     _, found = first_that_works(
-        graph, known, lambda times: _run(wish, times),
-        "without --streaming it runs on whole sequences; --state names inputs and outputs that are "
-        "its state, --time-axis the axis of an input that is time", rank=lambda found: found[0],
+        graph, known, lambda times: _run(wish, times), _OWN_STATES if graph.states else _NO_STATES,
+        rank=lambda found: found[0],
     )  # fmt: skip
     return found
 
