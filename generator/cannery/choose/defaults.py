@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from cannery.choose.bisect import longest
 from cannery.choose.bounded import MemoryBounds
 from cannery.choose.plan import (
     Option,
@@ -125,16 +126,13 @@ class Defaults:
             error = emulated_error(self.graph, step, choices[k].schedule)
             return (1.0 if error is None else error) ** 2 / (step.macs(self.graph) + 1)
 
-        order = sorted(inexact, key=loss)
-        found, low, high = None, 0, len(order)
-        while high - low > 1:
-            middle = (low + high) // 2
-            tried = self._cheapest(known, inexact=order[:middle])
-            if self._bearable(tried):
-                found, low = tried, middle
-            else:
-                high = middle
-        return found
+        found: dict[int, Plan] = {}
+
+        def bears(some: Sequence[int]) -> bool:
+            found[len(some)] = self._cheapest(known, inexact=some)
+            return self._bearable(found[len(some)])
+
+        return found.get(len(longest(sorted(inexact, key=loss), bears)))
 
     def _broken(self, known: Mapping[int, Choice]) -> bool:
         """Whether known choices break a bound, about which it warns; raises RecordError if

@@ -13,18 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
+from cannery.choose.bisect import longest
 from cannery.choose.rounding import MARGIN, rounded_outputs
 from cannery.errors import OptionError
-from cannery.execution.samples import errors_by_output, seeded_samples
-from cannery.execution.sequences import input_samples
-from cannery.ir.evaluate import evaluate
+from cannery.execution.samples import errors_by_output
 from cannery.ir.graph import Array, Graph, HalfLayers, Node
-from cannery.ir.registry import RefArray
-from cannery.ir.stimulus import reference_cost
 from cannery.ir.tensor import DType, TensorType
 from cannery.lowering.lower import cut
 from cannery.ops.movement.op import Cast
-from cannery.quantization.halves import CHEAP, FEW, SAMPLES, enough, rounded
+from cannery.quantization.halves import enough, rounded
+from cannery.quantization.judge import Judge
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import legal
 from cannery.target.isa import isa
@@ -64,19 +62,8 @@ def compute_in_half(graph: Graph, max_error: float, samples: Path | None = None)
 
 
 @dataclass(frozen=True)
-class _Judge:
-    """Samples, and the outputs of the network as it is."""
-
-    graph: Graph
-    samples: Sequence[Mapping[str, RefArray]]
-    expected: Sequence[Mapping[str, RefArray]]
-
-    @staticmethod
-    def of(graph: Graph, file: Path | None) -> _Judge:
-        count = SAMPLES if reference_cost(graph) < CHEAP else FEW
-        found = input_samples(graph, file) if file else seeded_samples(graph, count)
-        with np.errstate(all="ignore"):
-            return _Judge(graph, found, [evaluate(graph, sample) for sample in found])
+class _Judge(Judge):
+    """By the error with layers in half precision."""
 
     def error(self, steps: Sequence[Step]) -> float:
         """The largest error of an output with these steps in half precision."""
@@ -106,22 +93,23 @@ def _bearable(
     alone = {step.name: judge.alone(step) for step in able}
     work = {step.name: step.macs(judge.graph) + 1 for step in able}
     order = sorted(able, key=lambda step: (alone[step.name] ** 2 / work[step.name], step.name))
-    low, high = 0, len(order)
-    while high - low > 1:
-        middle = (low + high) // 2
-        tried = worthwhile(judge.graph, [step for step in able if step in order[:middle]])
-        if tried and MARGIN * judge.error(tried) <= max_error:
-            low = middle
-        else:
-            high = middle
-    chosen = worthwhile(judge.graph, [step for step in able if step in order[:low]])
+
+    def joined(some: Sequence[Step]) -> tuple[Step, ...]:
+        return worthwhile(judge.graph, [step for step in able if step in some])
+
+    def bears(some: Sequence[Step]) -> bool:
+        tried = joined(some)
+        return bool(tried) and MARGIN * judge.error(tried) <= max_error
+
+    most = longest(order, bears)
+    chosen = joined(most)
     if not chosen:
         raise OptionError(
             f"layers in half precision cost the outputs {error:.2g}, with a margin more than "
             f"--max-error {max_error:g}",
             where=OPTION, cure=f"allow more, such as --max-error {enough(error):g}",
         )  # fmt: skip
-    kept = {step.name: f"alone it loses {alone[step.name]:.2g}" for step in order[low:]}
+    kept = {step.name: f"alone it loses {alone[step.name]:.2g}" for step in order[len(most) :]}
     return chosen, kept
 
 

@@ -14,14 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
+from cannery.choose.bisect import longest
 from cannery.errors import ModelError, OptionError
-from cannery.execution.samples import errors_by_output, relative_error, seeded_samples
-from cannery.execution.sequences import input_samples
+from cannery.execution.samples import errors_by_output, relative_error
 from cannery.ir.evaluate import evaluate, evaluate_all, recomputed, widen
 from cannery.ir.graph import Array, Graph, HalfWeights
 from cannery.ir.registry import RefArray
-from cannery.ir.stimulus import layer_weights, reference_cost
+from cannery.ir.stimulus import layer_weights
 from cannery.lowering.lower import cut
+from cannery.quantization.judge import Judge
 from cannery.schedule.schedule import legal
 from cannery.target.isa import isa
 
@@ -32,9 +33,6 @@ LARGEST = 65504.0
 
 #: How much larger the error is over other samples than over these, and by rounding to float32.
 MARGIN = 1.25
-
-#: Samples that judge networks whose references cost less than CHEAP, and others.
-SAMPLES, FEW, CHEAP = 16, 2, 40_000_000
 
 
 @dataclass(frozen=True)
@@ -128,19 +126,8 @@ def _layers(graph: Graph) -> _Layers:
 
 
 @dataclass(frozen=True)
-class _Judge:
-    """Samples, and the outputs of the network as it is."""
-
-    graph: Graph
-    samples: Sequence[Mapping[str, RefArray]]
-    expected: Sequence[Mapping[str, RefArray]]
-
-    @staticmethod
-    def of(graph: Graph, file: Path | None) -> _Judge:
-        count = SAMPLES if reference_cost(graph) < CHEAP else FEW
-        found = input_samples(graph, file) if file else seeded_samples(graph, count)
-        with np.errstate(all="ignore"):
-            return _Judge(graph, found, [evaluate(graph, sample) for sample in found])
+class _Judge(Judge):
+    """By the error with weights rounded."""
 
     def error(self, layers: Mapping[str, str]) -> float:
         """The largest error of an output with the weights of these layers rounded."""
@@ -171,16 +158,14 @@ def _bearable(
     alone = judge.alone(weights)
     sizes = {layer: judge.graph.constants[name].nbytes for layer, name in weights.items()}
     order = sorted(weights, key=lambda layer: (alone[layer] ** 2 / sizes[layer], layer))
-    low, high = 0, len(order)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if MARGIN * judge.error({k: weights[k] for k in order[:middle]}) <= max_error:
-            low = middle
-        else:
-            high = middle
-    if not low:
+
+    def bears(some: Sequence[str]) -> bool:
+        return MARGIN * judge.error({k: weights[k] for k in some}) <= max_error
+
+    most = longest(order, bears)
+    if not most:
         raise _too_much(error, max_error)
-    kept = {layer: f"alone it loses {alone[layer]:.2g}" for layer in order[low:]}
+    kept = {layer: f"alone it loses {alone[layer]:.2g}" for layer in order[len(most) :]}
     return {layer: weights[layer] for layer in weights if layer not in kept}, kept
 
 
