@@ -94,12 +94,12 @@ CHANGES: tuple[Change, ...] = (
     _errors(
         "Winograd rounds as direct sums do",
         "own = _winograd(way.tile, x.size, w.low, bias)",
-        "own = _gamma(terms + 1) * (_of(op, x.size, np.abs(w.low)) + np.abs(bias))",
+        "own = gamma(terms + 1) * (_of(op, x.size, np.abs(w.low)) + np.abs(bias))",
     ),
     _errors(
         "sums are rounded once",
-        "own = _gamma(terms + 1) * sizes",
-        "own = _gamma(1) * sizes",
+        "own = gamma(terms + 1) * sizes",
+        "own = gamma(1) * sizes",
     ),
     _recurrent(
         "errors of one step do not reach the next",
