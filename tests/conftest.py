@@ -40,10 +40,24 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests of quick modules, except those that are slow."""
+    """Marks the tests of quick modules, except those that are slow, and spreads those that take
+    long: workers begin with shares of the list, and nobody could help who had all of them.
+    """
     for item in items:
         if is_quick(item.path) and not item.get_closest_marker("slow"):
             item.add_marker("quick")
+    items[:] = _spread(items)
+
+
+def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Each test that takes long before an equal share of the others."""
+    rare = [i for i in items if i.get_closest_marker("long") and not i.get_closest_marker("slow")]
+    rest = [item for item in items if item not in rare]
+    found: list[pytest.Item] = []
+    for k, item in enumerate(rare):
+        share = slice(k * len(rest) // len(rare), (k + 1) * len(rest) // len(rare))
+        found += [item, *rest[share]]
+    return found if rare else items
 
 
 def pytest_unconfigure() -> None:

@@ -18,6 +18,7 @@ from nets.compilation import MAY_NEED, needed
 from ops.kernel_bench import EXTENDS, TARGETS, Want, attempts, own, run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("each", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_kernels(target: str, each: bool, tmp_path: Path) -> None:
