@@ -10,7 +10,7 @@ import pytest
 from cannery.errors import OptionError
 from cannery.options import SPECS, make_options
 from cannery.pipeline import compile_model
-from emit.test_streaming import stack
+from emit.stepping_models import stack
 from frontends.keras_files import LayerSpec, Model, chain, image, layer, write_h5
 from tiny_models import write_tiny_dense, write_tiny_model
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cmake_project import Project
-from emit.test_streaming import causal
+from emit.stepping_models import causal
 from frontends.keras_files import write_h5
 
 MAIN = """\

@@ -31,7 +31,7 @@ from cannery.passes import run_passes
 from cannery.pipeline import Compiled, compile_graphs, compile_model
 from cannery.target.toolchain import resolve_target
 from emit.c_programs import LANGUAGES, compile_file, write_all
-from emit.test_streaming import F, causal
+from emit.stepping_models import F, causal
 from frontends.causal_nets import Maker
 from frontends.keras_files import LayerSpec, Model, image, write_h5
 from frontends.keras_files import chain as chain_

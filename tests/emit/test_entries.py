@@ -11,8 +11,8 @@ from cannery.emit.files import output_files
 from cannery.options import make_options
 from cannery.pipeline import compile_model
 from emit.c_programs import write_all
+from emit.stepping_models import stack
 from emit.test_parallel import source
-from emit.test_streaming import stack
 from frontends.keras_files import write_h5
 from needs import need_runner, need_toolchain
 

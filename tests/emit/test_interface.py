@@ -23,9 +23,9 @@ from emit.c_programs import (
     run,
     write_all,
 )
+from emit.stepping_models import stack
 from emit.test_lengths import reader
 from emit.test_parallel import source as parallel_source
-from emit.test_streaming import stack
 from frontends.keras_files import write_h5
 from needs import need_program
 from nets.random_graphs import random_graph

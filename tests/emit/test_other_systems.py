@@ -18,7 +18,7 @@ import pytest
 from cannery.options import make_options
 from cannery.pipeline import compile_model
 from cannery.resources import ball_example_dir
-from emit.test_streaming import stack
+from emit.stepping_models import stack
 from execution.test_sizes import write_chain
 from frontends.keras_files import write_h5
 

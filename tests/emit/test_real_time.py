@@ -21,8 +21,8 @@ import pytest
 from cannery.options import make_options
 from cannery.output_files import write_files
 from cannery.pipeline import compile_model
+from emit.stepping_models import LONG, F, H, causal, dense, stack
 from emit.test_blocks import strided
-from emit.test_streaming import LONG, F, H, causal, dense, stack
 from frontends.keras_files import LayerSpec, Model, chain, image, write_h5
 from frontends.test_keras_recurrent import weights
 from needs import need_program

@@ -25,37 +25,15 @@ from cannery.options import make_options
 from cannery.output_files import write_files
 from cannery.pipeline import compile_model, load_model
 from emit.c_programs import LANGUAGES, compile_file
+from emit.stepping_models import LONG, F, H, T, causal, dense, lstm, stack
 from frontends.keras_files import LayerSpec, Model, chain, image, write_h5
 from frontends.test_keras_recurrent import weights
 from needs import need_program
 
 Array = NDArray[Any]
 
-T, F, H = 6, 3, 4
 #: Whole sequences take matrix products over many steps, whose sums may be ordered otherwise.
 TOLERANCE = 2e-6
-
-
-def lstm(name: str = "one", **config: Any) -> LayerSpec:
-    config = {"units": H, "return_sequences": True, **config}
-    return LayerSpec("LSTM", name, (), config, weights("LSTM"))
-
-
-def gru(**config: Any) -> LayerSpec:
-    config = {"units": H, "reset_after": False, **config}
-    return LayerSpec("GRU", "two", (), config, weights("GRU", features=H))
-
-
-def dense(name: str = "scores") -> LayerSpec:
-    kernel = np.random.default_rng(3).standard_normal((H, 5)).astype(np.float32)
-    values = {"kernel": kernel, "bias": np.arange(5, dtype=np.float32)}
-    return LayerSpec("Dense", name, (), {"units": 5, "activation": "softmax"}, values)
-
-
-def stack(steps: int | None, *, sequences: bool = True, stateful: bool = False) -> Model:
-    """`x` -> LSTM -> GRU -> Dense with softmax, for all steps or the last one."""
-    last = gru(return_sequences=sequences)
-    return chain(image("x", steps, F), lstm(stateful=stateful), last, dense())
 
 
 def sequence(seed: int, steps: int = T) -> Array:
@@ -421,23 +399,6 @@ def test_parts_of_a_state_are_aligned_and_apart(sizes: tuple[int, int]) -> None:
     assert second.next >= first.next + first.input.type.bytes
     assert states.workspace_bytes(100) - states.next_at(100) >= second.next + second.bytes
     assert states.bytes >= ends and states.bytes % STATE_ALIGN == 0
-
-
-def causal(steps: int) -> Model:
-    """Dilated convolutions, an LSTM after them, a dense layer for each step."""
-    rng = np.random.default_rng(9)
-
-    def conv(name: str, channels: int, dilation: int) -> LayerSpec:
-        values = {"kernel": rng.standard_normal((3, channels, F)).astype(np.float32),
-                  "bias": rng.standard_normal(F).astype(np.float32)}  # fmt: skip
-        config = {"filters": F, "kernel_size": 3, "padding": "causal", "dilation_rate": dilation,
-                  "activation": "tanh"}  # fmt: skip
-        return LayerSpec("Conv1D", name, (), config, values)
-
-    return chain(image("x", steps, F), conv("a", F, 1), conv("b", F, 4), lstm(), dense())
-
-
-LONG = 48
 
 
 @pytest.mark.parametrize(

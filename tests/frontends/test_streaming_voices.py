@@ -19,7 +19,7 @@ from cannery.ops.recurrent.base import Recurrent
 from cannery.options import make_options
 from cannery.passes import run_passes
 from cannery.pipeline import import_graph
-from emit.test_streaming import causal
+from emit.stepping_models import causal
 from frontends.causal_nets import STEPS, Maker, VoiceMaker, compare, sequence
 from frontends.keras_files import write_h5
 from ops.cases import Net

@@ -30,7 +30,7 @@ from cannery.options import make_options
 from cannery.passes import run_passes
 from cannery.pipeline import compile_graphs, import_graph
 from cannery.quantization.quantize import quantize
-from emit.test_streaming import F, causal
+from emit.stepping_models import F, causal
 from frontends.causal_integers import FloatMaker
 from frontends.causal_nets import in_calls, sequence, wanted_in
 from frontends.keras_files import write_h5
