@@ -1,11 +1,12 @@
 """How fast ensembles of trees are beside other tools that make code of them.
 
-    python benchmarks/forests.py [MODEL ...] [--on 'taskset -c 3']
+    python benchmarks/forests.py [MODEL ...] [--features 20] [--on 'taskset -c 3']
 
-Trains forests of 10 and 100 trees, depths 4 to 12, and boosted trees; generates C with each tool
+Trains forests of 1 to 500 trees, depths 3 to 12, and boosted trees; generates C with each tool
 that is installed (m2cgen, emlearn, tl2cgen, lleaves), compiles all with the same flags, and times
-single samples, a different one in each call. Needs scikit-learn and skl2onnx; the others are left
-out if they are missing. emlearn's classifiers return a label only, all else scores.
+single samples, a different one in each call. MODEL is a part of a name, such as `10 x 4`. Needs
+scikit-learn and skl2onnx; the others are left out if they are missing. emlearn's classifiers return
+a label only, all else scores.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ from typing import Any
 import numpy as np
 
 FLAGS = ("-O2", "-march=native", "-w")
-FEATURES, CLASSES, SAMPLES = 20, 3, 4000
+SAMPLES = 4000
+
+#: Trees and depths of the forests.
+SIZES = ((1, 3), (10, 4), (10, 6), (10, 8), (10, 12), (100, 4), (100, 6), (100, 8), (100, 12),
+         (500, 6))  # fmt: skip
 
 #: Leaves of the largest forests that m2cgen gets: it takes long for more.
 M2CGEN_LEAVES = 30_000
@@ -33,29 +38,29 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Spec:
-    """An ensemble to train. `library` is sklearn, xgboost or lightgbm."""
+    """An ensemble to train. `library` is sklearn, xgboost or lightgbm; a class is a regression."""
 
     library: str
     trees: int
     depth: int
-    classifies: bool
+    classes: int
+    features: int
 
     @property
     def name(self) -> str:
-        kind = "classifier" if self.classifies else "regressor"
+        kind = f"{self.classes} classes" if self.classifies else "regressor"
         return f"{self.library} {self.trees} x {self.depth} {kind}"
 
     @property
-    def outputs(self) -> int:
-        return CLASSES if self.classifies else 1
+    def classifies(self) -> bool:
+        return self.classes > 1
 
 
-SPECS = [
-    Spec("sklearn", trees, depth, classifies)
-    for trees in (10, 100)
-    for depth in (4, 8, 12)
-    for classifies in (True, False)
-] + [Spec("xgboost", 100, 6, True), Spec("xgboost", 100, 6, False), Spec("lightgbm", 100, 5, False)]
+def specs(features: int) -> list[Spec]:
+    """What is timed, for samples of so many features."""
+    sizes = [("sklearn", *size, classes) for size in SIZES for classes in (1, 2, 3)]
+    boosted = [("xgboost", 100, 6, 3), ("xgboost", 100, 6, 1), ("lightgbm", 100, 5, 1)]
+    return [Spec(*row, features) for row in (*sizes, *boosted)]
 
 
 def train(spec: Spec, x: Any, y: Any) -> Any:
@@ -81,11 +86,11 @@ def train(spec: Spec, x: Any, y: Any) -> Any:
 def data(spec: Spec) -> tuple[Any, Any]:
     """Samples and what belongs to them."""
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(SAMPLES, FEATURES)).astype(np.float32)
+    x = rng.normal(size=(SAMPLES, spec.features)).astype(np.float32)
     score = x[:, 0] * x[:, 1] + np.sin(2 * x[:, 2]) + x[:, 3] + 0.3 * rng.normal(size=SAMPLES)
     if not spec.classifies:
         return x, score
-    return x, np.digitize(score, np.quantile(score, [1 / 3, 2 / 3]))
+    return x, np.digitize(score, np.quantile(score, np.arange(1, spec.classes) / spec.classes))
 
 
 def to_onnx(spec: Spec, model: Any, x: Any) -> bytes:
@@ -102,7 +107,7 @@ def to_onnx(spec: Spec, model: Any, x: Any) -> bytes:
     from onnxmltools.convert.common.data_types import FloatTensorType
 
     convert = getattr(onnxmltools, f"convert_{spec.library}")
-    types = [("x", FloatTensorType([None, FEATURES]))]
+    types = [("x", FloatTensorType([None, spec.features]))]
     return bytes(convert(model, initial_types=types, target_opset=15).SerializeToString())
 
 
@@ -153,8 +158,9 @@ def by_m2cgen(spec: Spec, model: Any, folder: Path) -> Way:
         raise ValueError("does not know this version of the library")
     if not spec.classifies:
         return Way("m2cgen", code, "(void)x; y[0] = (float)score((double *)d);")
-    body = f"double r[{CLASSES}]; score((double *)d, r);"
-    return Way("m2cgen", code, f"{body} for (int k = 0; k < {CLASSES}; ++k) y[k] = (float)r[k];")
+    body = f"double r[{spec.classes}]; score((double *)d, r);"
+    copy = f"for (int k = 0; k < {spec.classes}; ++k) y[k] = (float)r[k];"
+    return Way("m2cgen", code, f"{body} {copy}")
 
 
 def by_emlearn(spec: Spec, model: Any, folder: Path) -> Way:
@@ -164,7 +170,7 @@ def by_emlearn(spec: Spec, model: Any, folder: Path) -> Way:
     converted = emlearn.convert(model, method="inline", dtype="float")
     path = folder / "emlearn.h"
     converted.save(name="em", format="c", file=str(path))
-    return Way("emlearn", path.read_text(), f"y[0] = (float)em_predict(x, {FEATURES});")
+    return Way("emlearn", path.read_text(), f"y[0] = (float)em_predict(x, {spec.features});")
 
 
 def by_tl2cgen(spec: Spec, model: Any, folder: Path) -> Way:
@@ -184,9 +190,9 @@ def by_tl2cgen(spec: Spec, model: Any, folder: Path) -> Way:
     subprocess.run(["cc", *FLAGS, "-c", str(out / "main.c"), "-o", str(built)], check=True)
     real = "double" if "double* result" in (out / "header.h").read_text() else "float"
     field = "d" if "double fvalue" in (out / "header.h").read_text() else "x"
-    zeros = f"{real} r[{max(spec.outputs, 1)}] = {{0}};"
+    zeros = f"{real} r[{spec.classes}] = {{0}};"
     body = f"{zeros} predict((void *){field}, 0, r);"
-    copy = f"for (int k = 0; k < {spec.outputs}; ++k) y[k] = (float)r[k];"
+    copy = f"for (int k = 0; k < {spec.classes}; ++k) y[k] = (float)r[k];"
     return Way("tl2cgen", f"void predict(void *, int, {real} *);\n", f"{body} {copy}", (built,))
 
 
@@ -225,7 +231,7 @@ def program(spec: Spec, ways: list[Way], folder: Path) -> Path:
     )
     listed = ", ".join(f'{{ "{w.name}", run_{w.name} }}' for w in ways)
     (folder / "ways.h").write_text(
-        f"enum {{ FEATURES = {FEATURES}, SAMPLES = {SAMPLES}, OUTPUTS = {spec.outputs}, "
+        f"enum {{ FEATURES = {spec.features}, SAMPLES = {SAMPLES}, OUTPUTS = {spec.classes}, "
         f"WAYS = {len(ways)} }};\n{declared}"
         f"static const struct {{ const char *name; {kind}; }} ways[] = {{ {listed} }};\n"
     )
@@ -264,9 +270,10 @@ def run(spec: Spec, on: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Ensembles of trees beside other tools.")
     parser.add_argument("models", nargs="*", help="parts of names, such as xgboost")
+    parser.add_argument("--features", type=int, default=20, help="of a sample; at least 4")
     parser.add_argument("--on", default="", help="what to put before the program, such as taskset")
     given = parser.parse_args()
-    for spec in SPECS:
+    for spec in specs(given.features):
         if not given.models or any(part in spec.name for part in given.models):
             run(spec, given.on)
 

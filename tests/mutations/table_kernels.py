@@ -13,6 +13,8 @@ _REFERENCE = ("tests/ops/test_reference.py", "tests/ops/test_infer.py")
 
 _softmax = rows(f"{_OPS}/softmax/row.c.j2", kernels("softmax.row", "generic", "avx2"))
 _across = rows(f"{_OPS}/softmax/across.c.j2", kernels("softmax.across", "generic", "avx2"))
+_trees = rows(f"{_OPS}/trees/base.py", kernels("trees.full", "generic"),
+              kernels("trees.if_else", "generic"))  # fmt: skip
 _attention = rows(f"{_OPS}/attention/rows.c.j2", kernels("attention.rows", "generic", "avx2"))
 _direct_oc = rows(f"{_OPS}/conv/direct_oc.c.j2", kernels("conv.direct_oc", "generic", "avx2"))
 _gemm = rows(f"{_OPS}/conv/gemm.c.j2", kernels("conv.gemm", "generic", "avx2"))
@@ -153,6 +155,16 @@ CHANGES: tuple[Change, ...] = (
         "return not step.reads_again",
         "return True",
         (kernels("softmax.row", "generic", "avx2"),),
+    ),
+    _trees(
+        "trees leave the last of several sums at its base value",
+        'f"yr[{k}] = {total}{mean}{shift};"',
+        'f"yr[{k}] = {total if k + 1 < forest.targets else 0}{mean}{shift};"',
+    ),
+    _trees(
+        "trees in functions of their own are added to variables that are not theirs",
+        "several = self.forest.targets <= _SUMS and not self.in_functions",
+        "several = self.forest.targets <= _SUMS",
     ),
     _softmax(
         "softmax.row subtracts no maximum where it keeps values",

@@ -16,6 +16,8 @@ _CASES: dict[str, tuple[Growth, int, str]] = {
     "one": (Growth(1, 5, 1), 4, "SUM"),
     "targets": (Growth(6, 4, 5, targets=3, rows=9), 3, "SUM"),
     "targets_mean": (Growth(6, 4, 5, targets=2), 3, "AVERAGE"),
+    "many_targets": (Growth(6, 4, 5, targets=11, rows=9), 2, "AVERAGE"),
+    "targets_in_parts": (Growth(10, 5, 6, targets=3, rows=9, full=True), 2, "SUM"),
     "mean": (Growth(7, 4, 5), 3, "AVERAGE"),
     "least": (Growth(7, 4, 5), 3, "MIN"),
     "most_targets": (Growth(7, 4, 5, targets=3), 3, "MAX"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,12 +27,15 @@ _ALIGNMENT = 8
 #: Cycles after a branch that was guessed wrong, on a processor that guesses, and on a small one.
 _WRONG_GUESS, _TAKEN = 16.0, 2.0
 
-#: Cycles that a step waits for the one before, shared by the trees that walk together: for tables
-#: in the first-level cache, and for larger ones.
-_WAIT, _FAR_WAIT = 2.0, 6.0
+#: Cycles that a step waits for the one before, shared by the trees that walk together: on a small
+#: processor; for tables in the first-level cache, and for larger ones.
+_SHORT_WAIT, _WAIT, _FAR_WAIT = 2.0, 6.0, 12.0
 
 #: With each tree beyond four, this share of the steps' time goes to values without a register.
 _SPILLED = 0.03
+
+#: So many targets are summed in variables of their own, not in the output.
+_SUMS = 8
 
 #: Instructions that make a column.
 _COLUMN = 14.0
@@ -49,9 +53,13 @@ def issue(isa: Isa) -> float:
 
 def step_cycles(isa: Isa, instructions: float, together: int, size: float) -> float:
     """Cycles of a step of one of the trees that walk `together`; tables have `size` bytes."""
-    wait = _WAIT if size <= isa.core.caches.l1_bytes else _FAR_WAIT
+    wait = _SHORT_WAIT if isa.is_small else _near_or_far(isa, size)
     spilled = 1.0 + _SPILLED * max(together - 4, 0)
     return (instructions / issue(isa) + wait / together) * spilled
+
+
+def _near_or_far(isa: Isa, size: float) -> float:
+    return _WAIT if size <= isa.core.caches.l1_bytes else _FAR_WAIT
 
 
 def wrong_guess(isa: Isa) -> float:
@@ -61,12 +69,17 @@ def wrong_guess(isa: Isa) -> float:
 
 @dataclass(frozen=True)
 class Walk:
-    """What a kernel is written from: the statements `c`, the forest, its columns, and the job."""
+    """What a kernel is written from: the statements `c`, the forest, its columns, and the job.
+
+    `in_functions`: the trees are in functions of their own, which add several targets to the
+    output.
+    """
 
     c: Body
     forest: Forest
     columns: Columns
     aggregate: str
+    in_functions: bool = False
 
     @property
     def k(self) -> str:
@@ -88,11 +101,19 @@ class Walk:
         """The name of the array with the different leaves."""
         return self.c.table(self.rows[0], "leaves: what each adds to the targets")
 
-    def begin(self) -> None:
-        """Declare the sum of a single target, or start those of several."""
-        start = "0.0f" if self.sums else c_float(np.inf if self.aggregate == "MIN" else -np.inf)
+    @cached_property
+    def totals(self) -> Sequence[str]:
+        """The variables in which targets are summed; empty if the output is."""
         if self.forest.targets == 1:
-            self.c(f"float s = {start};")
+            return ("s",)
+        several = self.forest.targets <= _SUMS and not self.in_functions
+        return tuple(f"s{q}" for q in range(self.forest.targets)) if several else ()
+
+    def begin(self) -> None:
+        """Declare the sums, or start those in the output."""
+        start = "0.0f" if self.sums else c_float(np.inf if self.aggregate == "MIN" else -np.inf)
+        if self.totals:
+            self.c(f"float {', '.join(f'{total} = {start}' for total in self.totals)};")
             return
         with self.c.loop("q", self.forest.targets) as q:
             self.c(f"yr[{q}] = {start};")
@@ -106,17 +127,28 @@ class Walk:
 
     def add_row(self, place: str) -> None:
         """Join the row of `row_table` that begins at `place`."""
-        with self.c.loop("q", self.forest.targets) as q:
-            at = place if q == "0" else f"{place} + {q}"
-            self.c(self.joined(f"yr[{q}]", f"{self.row_table}[{at}]"))
+        with self.c.block(""):
+            self.c(f"const float *const row = {self.row_table} + {place};")
+            for line in self.row_joined("row"):
+                self.c(line)
+
+    def row_joined(self, row: str) -> list[str]:
+        """The statements that join a row of leaves."""
+        if self.totals:
+            return [self.joined(total, f"{row}[{q}]") for q, total in enumerate(self.totals)]
+        head = f"for (int q = 0; q < {self.forest.targets}; ++q) {{"
+        return [head, f"    {self.joined('yr[q]', f'{row}[q]')}", "}"]
 
     def finish(self) -> None:
         """The mean, and the base values."""
         forest, base = self.forest, self.forest.base
         mean = f" / {c_float(forest.trees)}" if self.aggregate == "AVERAGE" else ""
-        if forest.targets == 1:
-            shift = f" + {c_float(float(base[0]))}" if base[0] else ""
-            self.c(f"yr[0] = s{mean}{shift};")
+        if self.totals:
+            for total, start, k in zip(
+                self.totals, base.tolist(), range(forest.targets), strict=True
+            ):
+                shift = f" + {c_float(start)}" if start else ""
+                self.c(f"yr[{k}] = {total}{mean}{shift};")
         elif mean or base.any():
             table = self.c.table(base, "base values") if base.any() else ""
             with self.c.loop("q", forest.targets) as q:
@@ -145,6 +177,10 @@ class TreeSchedule(Schedule):
         """Why this schedule does not suit a forest; empty if it does."""
         return ""
 
+    def in_functions(self, forest: Forest) -> bool:
+        """Whether trees are in functions of their own."""
+        return False
+
     def more_bytes(self, forest: Forest) -> int:
         """Bytes of scratch memory after the columns."""
         return 0
@@ -162,7 +198,7 @@ class TreeSchedule(Schedule):
         columns = Columns(forest, bool(job.params["integers"]), job.symbol, self.spare)
         x, y = job.type(job.step.inputs[0]), job.type(node.output)
         c = Body(job.symbol, [Tensor("x", x)], Tensor("y", y))
-        walk = Walk(c, forest, columns, op.aggregate)
+        walk = Walk(c, forest, columns, op.aggregate, self.in_functions(forest))
         scratch = column_bytes(columns) + self.more_bytes(forest)
         with c.loop("i", x.shape[0]) as i:
             _rows(c, i, x.shape[1], forest.targets)

@@ -114,7 +114,7 @@ class Columns:
     def constants(self) -> tuple[ConstArray, ...]:
         """What the statements read."""
         found = []
-        for kind, start, end in self._runs:
+        for kind, start, end in [] if self.direct else self._runs:
             features = self.forest.columns[start:end, 0]
             if not Column(kind).is_member and _step(features) is None:
                 name = f"{self.symbol}_features{kind}"

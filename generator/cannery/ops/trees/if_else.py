@@ -32,7 +32,7 @@ _DEEPEST, _MOST, _PART = 100, 10_000, 256
 _STEP, _NODE_BYTES = 3.5, 18.0
 
 #: How often a guess is wrong at most; with fewer steps, less often: the processor learns them.
-_WRONG, _LEARNED = 0.4, 400.0
+_WRONG, _LEARNED = 0.4, 180.0
 
 
 @dataclass(frozen=True)
@@ -73,21 +73,33 @@ class TreesIfElse(TreeSchedule):
         forest = forest_of(graph, step.anchor)
         return 4.0 * forest.leaves.size if forest.targets > 1 else 0.0
 
+    def in_functions(self, forest: Forest) -> bool:
+        return len(list(_parts(forest))) > 1
+
     def write(self, walk: Walk, job: Job) -> str:
-        single = walk.forest.targets == 1
-        functions = []
-        for number, trees in enumerate(_parts(walk.forest)):
-            name = f"{job.symbol}_trees{number}"
-            kind, last, call = ("float", "float s", f"s = {name}({walk.k}, s);")
-            if not single:
-                kind, last, call = ("void", "float *yr", f"{name}({walk.k}, yr);")
-            head = f"CANNERY_APART {kind} {name}(const {walk.columns.type} *{walk.k}, {last})"
-            lines = [line for tree in trees for line in _tree(walk, tree)]
-            unused = [] if any("if (" in line for line in lines) else [f"    (void){walk.k};"]
-            end = ["    return s;"] if single else []
-            functions.append("\n".join([head, "{", *unused, *lines, *end, "}", "", ""]))
-            walk.c(call)
-        return "".join(functions)
+        if walk.in_functions:
+            return "".join(_functions(walk, job.symbol))
+        for tree in range(walk.forest.trees):
+            for line in _tree(walk, tree):
+                walk.c(line)
+        return ""
+
+
+def _functions(walk: Walk, symbol: str) -> Iterator[str]:
+    """Functions of some trees each, which the kernel calls."""
+    single = walk.forest.targets == 1
+    for number, trees in enumerate(_parts(walk.forest)):
+        name = f"{symbol}_trees{number}"
+        kind, last, call = ("float", "float s", f"s = {name}({walk.k}, s);")
+        if not single:
+            kind, last, call = ("void", "float *yr", f"{name}({walk.k}, yr);")
+        head = f"CANNERY_APART {kind} {name}(const {walk.columns.type} *{walk.k}, {last})"
+        lines = [line for tree in trees for line in _tree(walk, tree)]
+        unused = [] if any("if (" in line for line in lines) else [f"(void){walk.k};"]
+        end = ["return s;"] if single else []
+        body = [f"    {line}" for line in (*unused, *lines, *end)]
+        yield "\n".join([head, "{", *body, "}", "", ""])
+        walk.c(call)
 
 
 def _parts(forest: Forest) -> Iterator[list[int]]:
@@ -105,18 +117,16 @@ def _parts(forest: Forest) -> Iterator[list[int]]:
 
 def _tree(walk: Walk, tree: int) -> Iterator[str]:
     """The lines of one tree."""
-    single, targets = walk.forest.targets == 1, walk.forest.targets
     root = int(walk.forest.roots[tree])
-    if single:
-        yield from _lines(walk, root, 1)
+    if walk.forest.targets == 1:
+        yield from _lines(walk, root, 0)
         return
-    yield "    {"
-    yield f"        const float *row = {walk.row_table};"
-    yield from _lines(walk, root, 2)
-    yield f"        for (int q = 0; q < {targets}; ++q) {{"
-    yield f"            {walk.joined('yr[q]', 'row[q]')}"
-    yield "        }"
-    yield "    }"
+    yield "{"
+    yield f"    const float *row = {walk.row_table};"
+    yield from _lines(walk, root, 1)
+    for line in walk.row_joined("row"):
+        yield f"    {line}"
+    yield "}"
 
 
 def _lines(walk: Walk, root: int, depth: int) -> Iterator[str]:

@@ -19,7 +19,6 @@ from cannery.ops.trees.base import (
     TreeSchedule,
     Walk,
     column_cycles,
-    issue,
     step_cycles,
     together_counts,
     wrong_guess,
@@ -93,7 +92,7 @@ def _walking(forest: Forest, together: int, size: float, isa: Isa) -> float:
     rest = forest.mean_depths[grouped:]
     steps = float(forest.mean_depths.sum())
     ends = wrong_guess(isa) * (1.0 if isa.is_small else min(1.0, steps / _LEARNED))
-    return rounds + float((rest * _STEP / issue(isa) + ends).sum())
+    return rounds + float((rest * step_cycles(isa, _STEP, 1, size) + ends).sum())
 
 
 @dataclass(frozen=True)
