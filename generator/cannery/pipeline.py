@@ -147,9 +147,15 @@ def _ranges(options: Options) -> tuple[tuple[int, float], ...] | None:
     if options.ranges is not None or options.block[0] == smallest:
         return options.ranges
     order = (smallest, *(size for size in options.block if size != smallest))
-    found = import_graph(replace(options, block=order)).quantization
-    assert found is not None
-    return found.ranges
+    graph = import_graph(replace(options, block=order))
+    if graph.calls and graph.calls.every > 1:
+        whole = graph.calls.steps * graph.calls.every
+        raise OptionError(
+            f"calls of {smallest} steps keep those that layers with strides wait for as floats",
+            where="--quantize", cure=f"give sizes of --block that are multiples of {whole}, or one",
+        )  # fmt: skip
+    assert graph.quantization is not None
+    return graph.quantization.ranges
 
 
 def _half_layers(options: Options) -> tuple[str, ...] | None:

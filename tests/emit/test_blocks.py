@@ -23,7 +23,9 @@ from cannery.frontends.streaming import AUTO, to_streaming
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ops.conv.op import Conv
+from cannery.ops.conv_transpose.op import ConvTranspose
 from cannery.ops.elementwise import Tanh
+from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.recurrent.op import Rnn
 from cannery.options import Options, make_options
@@ -41,6 +43,9 @@ from ops.cases import Net
 Array = NDArray[Any]
 
 STEPS, BLOCKS = 200, (1, 3, 8)
+
+#: Calls of any size.
+LOOP = "if (net_steps_in(memory, state, cuts[k], in, out) != cuts[k]) { return 1; }"
 
 #: Calls of the sizes in `cuts`, on inputs and outputs that lie one after the other.
 MAIN = """
@@ -61,9 +66,7 @@ int main(void)
         switch (cuts[k]) {{
         {cases}
         default:
-            if (net_steps_in(memory, state, cuts[k], in, out) != cuts[k]) {{
-                return 1;
-            }}
+            {other}
         }}
         in += cuts[k] * {per_in};
         out += cuts[k] * {per_out};
@@ -124,6 +127,7 @@ def c_program(graph: Graph, cuts: Sequence[int], blocks: Sequence[int] = BLOCKS)
     return MAIN.format(
         x=", ".join(map(str, sequence(graph).ravel().tolist())), cuts=", ".join(map(str, cuts)),
         outputs=elements, per_in=3, per_out=elements // steps, cases="\n        ".join(cases),
+        other=LOOP,
     )  # fmt: skip
 
 
@@ -132,10 +136,30 @@ def expected(graph: Graph) -> Array:
     return np.asarray(found)
 
 
-def run_on(target: str, folder: Path, graph: Graph, made: Compiled, cuts: Sequence[int]) -> Array:
+def counting_program(graph: Graph, cuts: Sequence[int], blocks: Sequence[int], group: int) -> str:
+    """Calls of the smallest size say whether they have written the outputs of a group."""
+    (output,) = graph.outputs
+    elements, steps = graph.types[output].elements, graph.types["x"].shape[1]
+    few, *more = sorted(blocks)
+    per_group = elements * group // steps
+    cases = [f"case {few}: out += {per_group} * net_step_in(memory, state, in, out); break;"]
+    cases += [
+        f"case {n}: net_step_{n}_in(memory, state, in, out); out += {per_group * n // group}; "
+        "break;"
+        for n in more
+    ]
+    return MAIN.format(
+        x=", ".join(map(str, sequence(graph).ravel().tolist())), cuts=", ".join(map(str, cuts)),
+        outputs=elements, per_in=3, per_out=0, cases="\n        ".join(cases), other="return 1;",
+    )  # fmt: skip
+
+
+def run_on(
+    target: str, folder: Path, graph: Graph, made: Compiled, cuts: Sequence[int], main: str = ""
+) -> Array:
     """What a program with these calls computes."""
     toolchain = need_toolchain(target)
-    write_all(folder, {**made.files, "main.c": c_program(graph, cuts)})
+    write_all(folder, {**made.files, "main.c": main or c_program(graph, cuts)})
     toolchain.build(sorted(folder.glob("*.c")), folder / "program", [folder])
     text = need_runner(toolchain).run_text(folder / "program", ())
     return np.array(text.split(), np.float32).reshape(expected(graph).shape)
@@ -147,6 +171,35 @@ def test_any_order_of_calls_is_the_whole_sequence(tmp_path: Path, target: str) -
     made = compiled(graph, options_for(target, BLOCKS))
     assert len(made.source.states.rings) == len(made.source.states.slots) == 6
     found = run_on(target, tmp_path, graph, made, random_cuts(1, (*BLOCKS, 2, 17), STEPS))
+    np.testing.assert_allclose(found, expected(graph), atol=1e-5)
+
+
+def with_strides(*, widened: bool) -> Graph:
+    """Two convolutions with strides and a recurrent layer; `widened`: back to the first rate."""
+    b = Net(5)
+    x = b.input("x", (1, STEPS, 3))
+    for taps, channels in ((4, 6), (3, 5)):
+        op = Conv((2,), ((taps - 2, 0),), (1,))
+        x = b.node(Tanh(), [b.node(op, [x, b.weight(taps, b.types[x].shape[-1], channels)])])
+    p = b.node(MatMul(), [x, b.weight(5, 4)])
+    (x,) = b.nodes(Rnn(4, ((Tanh(),),), (False,)), [p, b.weight(1, 4, 4)], name="rnn")
+    if widened:
+        x = b.node(ConvTranspose((4,), ((0, 0),), (1,), (0,)), [x, b.weight(4, 2, 4)])
+    return b.graph(x)
+
+
+@pytest.mark.parametrize("target", ["generic", "avx2", "avx512", "aarch64-a53"])
+@pytest.mark.parametrize(("blocks", "widened"), [((1, 16), False), ((2, 4, 12), True)])
+def test_short_calls_of_strides_beside_long_ones(
+    tmp_path: Path, target: str, blocks: tuple[int, ...], widened: bool
+) -> None:
+    graph, random = with_strides(widened=widened), Random(3)
+    made = compiled(graph, options_for(target, blocks))
+    assert made.source.graph.calls and made.source.graph.calls.every == 4 // blocks[0]
+    cuts = [random.choice(blocks) for _ in range(12)]
+    cuts += [blocks[0]] * ((STEPS - sum(cuts)) // blocks[0])
+    main = counting_program(graph, cuts, blocks, 4)
+    found = run_on(target, tmp_path, graph, made, cuts, main)
     np.testing.assert_allclose(found, expected(graph), atol=1e-5)
 
 

@@ -290,8 +290,8 @@ def in_calls(graphs: Mapping[int, Graph], x: Array, cuts: Sequence[int]) -> list
         first = np.array(s.initial) if s.initial else np.zeros(type_.elements)
         state[s.input] = first.reshape(type_.shape).astype(type_.dtype.numpy)
     found: list[list[Array]] = [[] for _ in graph.outputs]
-    for done, block in enumerate(cuts, 1):
-        graph = graphs[block]
+    for number, block in enumerate(cuts):
+        graph, done = graphs[block], cuts[: number + 1].count(block)
         values = evaluate(graph, {**state, "x": x[:, start : start + block]})
         start += block
         assert graph.calls is not None
@@ -363,6 +363,8 @@ def compare(graph: Graph, block: int, latency: int | str) -> int:
 def compare_mixed(graph: Graph, blocks: Sequence[int], latency: int | str, seed: int) -> int:
     """Check that calls of these sizes in a random order give what those of the first one give;
     returns how many elements were compared.
+
+    Calls of one size may have outputs once in some: after a `group` of steps.
     """
     graphs = {block: to_streaming(graph, block, latency, blocks) for block in blocks}
     assert len({graph.states for graph in graphs.values()}) == 1
@@ -372,21 +374,35 @@ def compare_mixed(graph: Graph, blocks: Sequence[int], latency: int | str, seed:
     cuts: list[int] = []
     while sum(cuts) <= x.shape[1] - max(blocks):
         cuts.append(random.choice(blocks))
-    alike, compared = call_by_call(first, x[:, : x.shape[1] // blocks[0] * blocks[0]], blocks[0]), 0
-    ends = np.cumsum(cuts)
-    for name, one, mixed in zip(graph.outputs, alike, in_calls(graphs, x, cuts), strict=False):
-        if len({each.types[name].shape for each in graphs.values()}) == 1:  # of all steps so far
+    same = [blocks[0]] * (x.shape[1] // blocks[0])
+    alike, compared, unit = in_calls(graphs, x, same), 0, blocks[0] * _every(first)
+    group = max(size * _every(g) if _every(g) > 1 else 1 for size, g in graphs.items())
+    ends = np.cumsum(cuts)[_due(graphs, cuts)] // group * group
+    for name, all_, mixed_ in zip(graph.outputs, alike, in_calls(graphs, x, cuts), strict=False):
+        one = [all_[k] for k in _due(graphs, same)]
+        mixed = [mixed_[k] for k in _due(graphs, cuts)]
+        shape = graph.types[name].shape
+        if len(shape) < 3 or shape[1] == 1:  # of all steps so far
             for end, value in zip(ends, mixed, strict=True):
-                if end % blocks[0] == 0 and end > late:
-                    np.testing.assert_allclose(value, one[end // blocks[0] - 1], atol=1e-6)
+                if end % unit == 0 and end > late:
+                    np.testing.assert_allclose(value, one[end // unit - 1], atol=1e-6)
                     compared += 1
             continue
-        skipped = late * one[0].shape[1] // blocks[0]
+        skipped = late * one[0].shape[1] // unit
         right, made = np.concatenate(one, 1), np.concatenate(mixed, 1)
         length = min(right.shape[1], made.shape[1])
         np.testing.assert_allclose(made[:, skipped:length], right[:, skipped:length], atol=1e-6)
         compared += length - skipped
     return compared
+
+
+def _every(graph: Graph) -> int:
+    return graph.calls.every if graph.calls else 1
+
+
+def _due(graphs: Mapping[int, Graph], cuts: Sequence[int]) -> list[int]:
+    """The calls that have outputs: of those of a size, each, or the last one of so many."""
+    return [k for k, cut in enumerate(cuts) if cuts[: k + 1].count(cut) % _every(graphs[cut]) == 0]
 
 
 def twice(graph: Graph, x: Array) -> Array:

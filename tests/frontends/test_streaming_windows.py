@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -100,6 +101,29 @@ def test_calls_of_several_sizes(blocks: tuple[int, ...]) -> None:
             outcomes["right"] += 1
             assert compared > 0
     assert outcomes["right"] > 12, outcomes
+
+
+@pytest.mark.parametrize("blocks", [(1, 12), (1, 6, 12), (12, 1)])
+def test_short_calls_of_strides_beside_long_ones(blocks: tuple[int, ...]) -> None:
+    """A call that is less than a group of steps leaves them to later ones, of any size."""
+    right = 0
+    for seed in range(2, 60):
+        ahead = seed % 2 == 1
+        try:
+            graph = Maker(seed, ahead=ahead).graph()
+        except CanneryError:
+            continue  # branches of different lengths
+        try:
+            few = to_streaming(graph, min(blocks), AUTO, blocks).calls
+        except OptionError as error:
+            assert re.search(
+                r"multiples of (\d+), and at most one size that divides \1", str(error)
+            )
+            continue
+        if few and few.every > 1:
+            assert compare_mixed(graph, blocks, AUTO, seed) > 0
+            right += 1
+    assert right > 10
 
 
 @pytest.mark.parametrize(

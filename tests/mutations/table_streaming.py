@@ -52,6 +52,8 @@ _clock = rows(f"{_F}/streaming/past.py",
 _shared = _clock
 _rates = rows(f"{_F}/streaming/past.py",
               "tests/frontends/test_streaming_windows.py::test_random_networks")  # fmt: skip
+_groups = rows(f"{_F}/streaming/groups.py",
+               f"{_STREAMS}::test_short_calls_of_strides_beside_long_ones")  # fmt: skip
 _spelled = rows(f"{_F}/streaming/spelled.py", "tests/frontends/test_streaming_attention.py")
 _voices = rows(f"{_F}/streaming/voices.py", "tests/frontends/test_streaming_voices.py")
 _counts = rows(f"{_C}/emit/source.py", "tests/execution/test_counts.py")
@@ -105,6 +107,16 @@ CHANGES: tuple[Change, ...] = (
         "elements at the end may be weighted differently",
         "(read | ~used).all()",
         "True",
+    ),
+    _groups(
+        "long calls forget the steps that short ones have collected",
+        "places = np.arange(most, most + self.block, dtype=np.float32)",
+        "places = np.arange(most + 1, most + 1 + self.block, dtype=np.float32)",
+    ),
+    _groups(
+        "the number of collected steps never returns to none",
+        "self._add(Where(), following, left, more, none, output=following)",
+        "self._add(Where(), following, left, more, more, output=following)",
     ),
     _attention(
         "attention waits for steps that are known before the first call",

@@ -75,7 +75,7 @@ class StepCall(NamedTuple):
     """The function for calls of this many steps, without the network's name: `_step_in`.
 
     Where there are several, `time` of an argument is the axis of its steps. One that is `looped`
-    takes the number of steps.
+    takes the number of steps. There are outputs in one of `every` calls.
     """
 
     steps: int
@@ -83,6 +83,7 @@ class StepCall(NamedTuple):
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     looped: bool = False
+    every: int = 1
 
     @property
     def leading(self) -> tuple[ctypes.c_int32, ...]:
@@ -191,7 +192,9 @@ def _call(call: Source, other: Source, first: bool) -> StepCall:
         )
     )  # fmt: skip
     steps = call.graph.steps_of_call
-    return StepCall(steps, "_step_in" if first else f"_step_{steps}_in", inputs, outputs)
+    every = call.graph.calls.every if call.graph.calls else 1
+    function = "_step_in" if first else f"_step_{steps}_in"
+    return StepCall(steps, function, inputs, outputs, every=every)
 
 
 def _threads(source: Source) -> ThreadMemory | None:

@@ -206,13 +206,13 @@ class Net:
         first = (*call.leading, *_arguments(call.inputs, inputs))
         function = self._step_function(call)
         written = function(self._workspace(), pointer(state), *first, *map(pointer, results))
-        if net.every > 1 and not written:
+        if call.every > 1 and not written:
             return None
         return self._returned(call.outputs, inputs, results, out)
 
     def _step_function(self, call: StepCall) -> Any:
         found = _function(self._functions, f"{self.name}{call.function}")
-        found.restype = ctypes.c_int32 if self._interface.every > 1 else None
+        found.restype = ctypes.c_int32 if call.every > 1 else None
         return found
 
     def _results(self, outputs: Sequence[Argument], inputs: Inputs, out: Any) -> list[Array]:

@@ -17,7 +17,7 @@ from cannery.emit.interface import Tensor, interface
 from cannery.emit.many import ManyMaker
 from cannery.emit.parallel import make_parallel
 from cannery.emit.source import LAYOUT_HASH, Source, model_hash
-from cannery.emit.states import make_states
+from cannery.emit.states import counts_calls, make_states
 from cannery.emit.steps import Call, make_job, root_variables, step_symbol
 from cannery.layouts import image_dims
 from cannery.lowering.cores import Cores
@@ -54,9 +54,10 @@ def make_source(
     """
     apart = program.graph.weights_vary
     known = KnownConstants(vary=apart)
-    single = _Making(program, isa, name, name, max_lines, max_ram=max_ram)
+    counted = any(map(counts_calls, (program.graph, *(p.graph for p, _ in blocks))))
+    single = _Making(program, isa, name, name, max_lines, counted, max_ram=max_ram)
     further = [
-        _Making(p, isa, name, f"{name}_B{p.graph.steps_of_call}", max_lines, own, max_ram)
+        _Making(p, isa, name, f"{name}_B{p.graph.steps_of_call}", max_lines, counted, own, max_ram)
         for p, own in blocks
     ]
     maker = ManyMaker(program, isa, name, stacks, known)
@@ -100,7 +101,8 @@ class _Making:
     """The functions of one program; their names begin with `prefix`.
 
     With `rings`, it only runs with these in place, and there are no functions for steps that the
-    rings spare.
+    rings spare. `counted`: its states have a place for the number of calls, which functions for
+    calls of other sizes may need.
     """
 
     program: Program
@@ -108,6 +110,7 @@ class _Making:
     name: str
     prefix: str
     max_lines: int
+    counted: bool
     rings: Sequence[Ring] = ()
     max_ram: int | None = None
     aliases: dict[int, Aliases] = field(default_factory=dict)
@@ -155,7 +158,7 @@ class _Making:
         calls = tuple(
             self._call(k, kernel, workspace, ports, blob) for k, kernel in kernels.items()
         )
-        states = make_states(graph, inputs, outputs, rings)
+        states = make_states(graph, inputs, outputs, rings, counted=self.counted)
         hash_ = LAYOUT_HASH if graph.weights_vary else model_hash(graph)
         return Source(
             self.name, graph, self.isa, program, workspace, calls, inputs, outputs, hash_, blob,

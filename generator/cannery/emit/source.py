@@ -18,7 +18,7 @@ from cannery.emit.interface import Tensor, joined, parameters, timed_tensors
 from cannery.emit.many import Many, StackedStep, chunk_lines
 from cannery.emit.parallel import Parallel, parallel_text
 from cannery.emit.split import step_files
-from cannery.emit.states import States
+from cannery.emit.states import States, counts_calls
 from cannery.emit.steps import Call, call_text
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
@@ -190,8 +190,10 @@ class Source:
     @property
     def advances(self) -> frozenset[str]:
         """The tensors whose steps follow each other in memory, and whose pointer a loop over calls
-        moves on; none if there is no such loop.
+        moves on; none if there is no such loop, as where not all calls have outputs.
         """
+        if counts_calls(self.graph):
+            return frozenset()
         return timed_tensors([(*b.step_inputs, *b.step_outputs) for b in self.by_size])
 
     @property

@@ -139,16 +139,24 @@ def _is_noise(graph: Graph, state: State) -> bool:
     return producer is not None and isinstance(producer.op, NextDraw)
 
 
+def counts_calls(graph: Graph) -> bool:
+    """Whether calls of a network are not all alike."""
+    return graph.calls is not None and graph.calls.round > 1
+
+
 def make_states(
-    graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[Tensor], rings: Sequence[Ring] = ()
-) -> States:
-    """The states of a graph one after the other; before them the positions of rings that move."""
+    graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[Tensor], rings: Sequence[Ring] = (),
+    *, counted: bool = False,
+) -> States:  # fmt: skip
+    """The states of a graph one after the other; before them the positions of rings that move, and
+    the number of the call where these are `counted`, or not all alike.
+    """
     by_state = {ring.state: ring for ring in rings}
     moving = [ring for ring in rings if ring.moves]
     positions = {ring.state: 4 * k for k, ring in enumerate(moving)}
     periods, round_ = (graph.calls.periods, graph.calls.round) if graph.calls else ({}, 1)
     counter = 4 * len(moving)
-    found, at, next_ = [], _up(counter + (4 if round_ > 1 else 0), STATE_ALIGN), 0
+    found, at, next_ = [], _up(counter + (4 if counted or round_ > 1 else 0), STATE_ALIGN), 0
     count = len(graph.states)
     pairs = zip(graph.states, inputs[len(inputs) - count :], outputs[len(outputs) - count :],
                 strict=True)  # fmt: skip

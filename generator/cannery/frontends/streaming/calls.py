@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm
 
 from cannery.errors import CanneryError, OptionError, UnsupportedError
 from cannery.frontends.lengths import AheadError, first_that_works, guesses
 from cannery.frontends.streaming.axes import axes_of, known_times
 from cannery.frontends.streaming.carried import keep_in_layers
+from cannery.frontends.streaming.groups import groups_of
 from cannery.frontends.streaming.joined import join_by_padding
 from cannery.frontends.streaming.past import Key, RateError
 from cannery.frontends.streaming.spelled import spell_out_attention
@@ -105,6 +106,21 @@ def _latency_of(graph: Graph) -> int:
 
 
 def _rewritten(wish: _Wish, times: dict[str, Time], *, folds: bool) -> tuple[int, Graph]:
+    """The network for a call; around that for whole groups where some calls are less than one."""
+    try:
+        return _at_once(wish, times, folds=folds)
+    except RateError as error:
+        steps = _whole_steps(wish.graph, times)
+        groups = groups_of(steps, wish.blocks)
+        if groups is None:
+            error.cure = f"give multiples of {steps}, and at most one size that divides {steps}"
+            raise
+    inside = replace(wish, blocks=groups.sizes(wish.blocks))
+    rank, found = _at_once(inside, times, folds=folds)
+    return rank, groups.around(found, wish.blocks[0], times)
+
+
+def _at_once(wish: _Wish, times: dict[str, Time], *, folds: bool) -> tuple[int, Graph]:
     """Twice: first to see how far readers of one value look back, in calls of any block."""
     graph, blocks, latency = wish.graph, wish.blocks, wish.latency
     if not any(isinstance(node.op, Recurrent) for node in graph.nodes) and not any(
@@ -114,11 +130,7 @@ def _rewritten(wish: _Wish, times: dict[str, Time], *, folds: bool) -> tuple[int
     reaches: dict[Key, int] = {}
     for block in blocks:
         trial = Stepper(graph, times, block, {}, blocks, folds)
-        try:
-            trial.run(latency)
-        except RateError as error:
-            error.cure = f"give multiples of {_whole_steps(graph, times)}, or one size"
-            raise
+        trial.run(latency)
         reaches = {key: max(reaches.get(key, 0), trial.builder.asked.get(key, 0))
                    for key in {**reaches, **trial.builder.asked}}  # fmt: skip
     steppers = [Stepper(graph, times, n, reaches, blocks, folds) for n in blocks]
