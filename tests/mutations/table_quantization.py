@@ -241,7 +241,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     _blocks(
         "each block has scales of its own",
-        "    return found.ranges\n",
+        "    return graph.quantization.ranges\n",
         "    return options.ranges\n",
     ),
     _raw(

@@ -190,8 +190,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _calls(
         "the size that is named makes whole elements of one layer",
-        'error.cure = f"give multiples of {_whole_steps(graph, times)}, or one size"',
-        'error.cure = "give multiples of 2, or one size"',
+        "steps = _whole_steps(wish.graph, times)",
+        "steps = 2",
     ),
     _spelled(
         "spelled-out attention does not scale its products",
@@ -504,7 +504,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     _blocks(
         "steps always tell of outputs",
-        "return call % {{ s.graph.calls.every }}u == 0u;",
+        "return call % {{ b.graph.calls.every }}u == 0u;",
         "return 1;",
     ),
     _settled(
