@@ -118,6 +118,7 @@ class MovementStrided(Schedule):
             channel=_channel(loops, channels, across=across),
             ep=ep,
             raw=raw,
+            whole=_copied(job, inner) if raw else 0,
             load=lambda vec, pointer: load(first, inner.strides[0], vec, pointer),
             tensor=lambda at: lambda k: f"p{walked.index(k)}{offset(at)}",
             names=[names[k] for k in (*walked, len(job.inputs))],
@@ -131,6 +132,12 @@ class MovementStrided(Schedule):
                 replace(c, values=np.resize(c.values[:channels], c.values.size)) for c in constants
             )
         return Kernel(code, constants, needs_math=ep.needs_math)
+
+
+def _copied(job: Job, inner: StridedLoop) -> int:
+    """The bytes that may be copied at once; 0 if elements are apart, or may be the same ones."""
+    alike = job.inputs[0].dtype is job.output.dtype and set(inner.strides) == {1}
+    return inner.extent * job.output.dtype.bytes if alike and not job.in_place else 0
 
 
 def elementwise_why_not(graph: Graph, step: Step, *, by_channel: bool = False) -> str:
