@@ -64,9 +64,12 @@ def test_a_microcontroller_has_guarantees(
     need_runner(need_toolchain("cortex-m4"), strict=True)
     words = ["report", str(model), "-o", str(tmp_path / "r.html"), "--target", "cortex-m4"]
     assert invoke([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["guarantees"]
+    told = json.loads(capsys.readouterr().out)
+    found, curve = told["guarantees"], told["ram_curve"]
+    assert curve["least"] <= curve["points"][-1]["bytes"] and curve["points"][0]["time"] == 1
     assert found["broken"] == [] and found["flow"]["loops"] and found["stack"][0]["bytes"] > 0
-    assert "tiny_run_in" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "tiny_run_in" in text and "No plan of these steps takes less than 0 bytes" in text
     monkeypatch.setattr(Toolchain, "emulator", fails)
     assert invoke([*words, "--json"]) == 0
     said = capsys.readouterr()

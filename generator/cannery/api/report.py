@@ -13,6 +13,7 @@ from cannery.execution.guarantees import SAMPLES, Guarantees, guarantees
 from cannery.measure.measure import Context, refuse_emulated
 from cannery.options import Options
 from cannery.output_files import check_output_file, write_files
+from cannery.pipeline import ram_curve
 from cannery.reporting.measuring import DEFAULT_SECONDS, Subject, make_subject, measure_all
 from cannery.reporting.onnx_picture import onnx_picture, require_onnx
 from cannery.reporting.page import Side, render_page
@@ -74,7 +75,9 @@ def report_network(
     tell(f"building {options.name} for {subject.toolchain.target.name}")
     (measured,), _ = measure_all([subject], seconds, context)
     certain = _guarantees(subject)
-    side = Side("A", options.model.name, facts, measured, tried, certain)
+    small = subject.source.isa.is_microcontroller
+    curve = ram_curve(options) if small else None
+    side = Side("A", options.model.name, facts, measured, tried, certain, curve)
     files = {output: render_page([side]).encode("utf-8", "replace")}
     if onnx is not None:
         files[onnx] = onnx_picture(subject.source, facts, measured)

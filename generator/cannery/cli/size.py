@@ -14,6 +14,7 @@ from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, print_table, warn
 from cannery.execution.sizes import NetworkSize, network_size
 from cannery.pipeline import compile_model, ram_curve
+from cannery.reporting.ram_curve import curve_json, curve_table
 from cannery.target.toolchain import find_toolchain
 
 
@@ -67,30 +68,14 @@ def command(model: Path, as_json: bool, curve: bool, **raw: Any) -> int:
 
 def _show_curve(found: Curve, *, as_json: bool) -> None:
     """A row for each plan, the fastest first, then what is proved."""
-    fastest = max(found.points[0].cost, 1.0)
-    points = [
-        {
-            "bytes": point.bytes, "time": round(point.cost / fastest, 4),
-            "steps": len(point.plan.picks),
-            "depth_first": sum(
-                len(step.parts) for step in point.ram.steps if step.depth_first
-            ),
-            "peak": point.ram.peak,
-        }
-        for point in found.points
-    ]  # fmt: skip
     if as_json:
-        print_json({"points": points, "least": found.least})
+        print_json(curve_json(found))
         return
-    rows = [
-        [f"{p['bytes']:,}", f"{p['time']:.2f}", p["steps"], p["depth_first"], p["peak"]]
-        for p in points
-    ]
-    print_table(["bytes", "time", "steps", "depth first", "alive at the peak"], rows)
-    click.echo(
-        f"\nTimes are estimates, the fastest plan's is 1. No plan of these steps takes less than "
-        f"{found.least:,} bytes of workspace and state."
-    )
+    table = curve_table(found)
+    print_table(table.head, table.rows)
+    click.echo()
+    for line in table.after:
+        click.echo(line)
 
 
 def _print(size: NetworkSize) -> None:

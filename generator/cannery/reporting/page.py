@@ -19,6 +19,7 @@ import jinja2
 from markupsafe import Markup
 
 from cannery import __version__
+from cannery.choose.ram import Curve
 from cannery.execution.guarantees import Guarantees
 from cannery.reporting.comparison import Comparison, change, plain_time
 from cannery.reporting.facts import Facts, Layer
@@ -35,9 +36,11 @@ from cannery.reporting.figures import (
 from cannery.reporting.measuring import Measured
 from cannery.reporting.picture import network_picture
 from cannery.reporting.plotly_bundle import plotly_text
+from cannery.reporting.ram_curve import curve_json, curve_table
 from cannery.reporting.roofline import Roof, layer_roof
-from cannery.reporting.sheet import Table, loops, sheet, sheet_json
+from cannery.reporting.sheet import loops, sheet, sheet_json
 from cannery.reporting.sources import Told, told
+from cannery.reporting.tables import Table
 from cannery.reporting.tried import TriedByLayer
 
 #: The script that draws the charts when the page opens, and zooms into the networks.
@@ -62,7 +65,8 @@ for (const slider of document.querySelectorAll(".zoom input")) {
 class Side:
     """One network of a report: its letter, a name for people, and everything known about it.
 
-    `guarantees` are None where the code is not that of a microcontroller, or nothing emulates it.
+    `guarantees` are None where the code is not that of a microcontroller, or nothing emulates it;
+    `curve` is memory against estimated time, for microcontrollers.
     """
 
     letter: str
@@ -71,6 +75,12 @@ class Side:
     measured: Measured
     tried: TriedByLayer
     guarantees: Guarantees | None = None
+    curve: Curve | None = None
+
+    @property
+    def ram(self) -> Table | None:
+        """What less memory costs."""
+        return curve_table(self.curve) if self.curve else None
 
     @property
     def sheet(self) -> tuple[Table, ...]:
@@ -122,6 +132,7 @@ class Side:
             "workspace_bytes": facts.workspace_bytes, "workspace_lower_bound": facts.lower_bound,
             "sources": {row.what: row.how for row in self.told},
             "guarantees": sheet_json(self.guarantees) if self.guarantees else None,
+            "ram_curve": curve_json(self.curve) if self.curve else None,
             "layers": [self._layer(layer) for layer in facts.layers],
         }  # fmt: skip
 

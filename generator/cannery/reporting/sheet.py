@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from cannery.execution.flow import Flow
 from cannery.execution.guarantees import Calls, Guarantees, Memory
 from cannery.execution.misra import DEVIATIONS, MisraFindings
 from cannery.execution.numbers import Numbers
-
-
-@dataclass(frozen=True)
-class Table:
-    """A part of the sheet: the head of each column, rows, and lines of text after them."""
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    after: Sequence[str] = ()
+from cannery.reporting.tables import Table
 
 
 def sheet(found: Guarantees) -> tuple[Table, ...]:
