@@ -161,11 +161,6 @@ CHANGES: tuple[Change, ...] = (
         'f"yr[{k}] = {total}{mean}{shift};"',
         'f"yr[{k}] = {total if k + 1 < forest.targets else 0}{mean}{shift};"',
     ),
-    _trees(
-        "trees in functions of their own are added to variables that are not theirs",
-        "several = self.forest.targets <= _SUMS and not self.in_functions",
-        "several = self.forest.targets <= _SUMS",
-    ),
     _softmax(
         "softmax.row subtracts no maximum where it keeps values",
         "_sub(v{{ loop.index0 }}, top);",
