@@ -595,6 +595,13 @@ CHANGES: tuple[Change, ...] = (
         ("tests/frontends/test_tflite_quantised.py",),
     ),
     Change(
+        "sums of bytes become linear forms whatever they give",
+        f"{_OPS}/fixed_point/linear_sum.py",
+        "return c if least <= most and fits else None",
+        "return c if fits else None",
+        ("tests/ops/test_linear_sum.py",),
+    ),
+    Change(
         "two roundings become one product however large sums are",
         f"{_OPS}/quantized/long_product.py",
         "if left < _EXACT_LEFT or first is None or _overflows(first, largest):",

@@ -1,28 +1,44 @@
 """Sums and products of two quantised tensors of one shape, vector by vector.
 
 Numbers less their zero points become integers by way of floats, which hold them exactly. See
-vec_fixed.h for the words.
+vec_fixed.h for the words. On x86, sums of bytes are a linear form where that gives the same
+(`linear_sum.py`): pairs of a and b, times pairs of the low bits and of the high bits of p and q.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.ops.fixed_point.arithmetic import Factor
+from cannery.ops.fixed_point.linear_sum import LOW, LinearSum, linear_sum
 from cannery.ops.fixed_point.pointwise import FixedProduct, FixedSum
-from cannery.ops.fixed_point.store import store_held
-from cannery.ops.quantize.stream import streamed
-from cannery.ops.shared.lanes import Vec
+from cannery.ops.fixed_point.store import store_held, store_held_together
+from cannery.ops.quantize.stream import by_runs, streamed
+from cannery.ops.quantized.arithmetic import BYTES
+from cannery.ops.shared.lanes import LOADS, Vec
 from cannery.schedule.cost import stream_cycles
 from cannery.schedule.program import Step
-from cannery.schedule.schedule import Estimate, FixedSchedule, Job, Kernel, Params, schedule
+from cannery.schedule.schedule import (
+    ConstArray,
+    Estimate,
+    FixedSchedule,
+    Job,
+    Kernel,
+    Params,
+    schedule,
+)
 from cannery.target.isa import Isa
 
 #: The least shift to the right of a result, and the largest number that is added before it.
 _LEAST, _MOST = 1, 2**29
+
+#: Linear forms have vectors of so many lanes, at least and at most.
+LINEAR_LANES = (4, 8)
 
 
 def _last(op: FixedSum | FixedProduct) -> Factor:
@@ -56,8 +72,51 @@ class FixedPairs(FixedSchedule):
     def kernel(self, job: Job) -> Kernel:
         op = job.step.anchor.op
         assert isinstance(op, FixedSum | FixedProduct)
-        code = streamed(job, lambda v, at: _statements(job, op, v, at))
-        return Kernel(code, whole=True, needs_fixed=True)
+        linear = _linear(job, op)
+        if linear is None or not isinstance(op, FixedSum):
+            code = streamed(job, lambda v, at: _statements(job, op, v, at))
+            return Kernel(code, whole=True, needs_fixed=True)
+        name = f"{job.symbol}_pq"
+        factors = ConstArray(
+            name, np.asarray([*linear.high, *linear.low], np.int16), "high p, q, low p, q"
+        )
+        code = by_runs(job, lambda count: _linear_lines(job, op, linear, name, count))
+        return Kernel(code, (factors,), whole=True, needs_fixed=True)
+
+
+def _linear(job: Job, op: FixedSum | FixedProduct) -> LinearSum | None:
+    dtypes = [job.type(value).dtype for value in job.step.anchor.inputs]
+    alike = dtypes[0] is dtypes[1] and dtypes[0] in BYTES and op.dtype in BYTES
+    if not (isinstance(op, FixedSum) and alike and job.isa.family == "x86"):
+        return None
+    return linear_sum(op, (dtypes[0], dtypes[1])) if job.isa.widest >= LINEAR_LANES[0] else None
+
+
+def _linear_lines(job: Job, op: FixedSum, linear: LinearSum, name: str, count: int) -> list[str]:
+    """Statements for `count` elements in a row: pairs of vectors, then one by one."""
+    lanes = min(job.isa.widest, LINEAR_LANES[1])
+    t, pair, held = f"i32x{lanes}", f"p16x{lanes}", (op.minimum, op.maximum)
+    of = LOADS[job.type(job.step.anchor.inputs[0]).dtype].removeprefix("load")
+    b = "xr" if len(job.inputs) == 1 else "x1r"
+    step = 2 * lanes
+    lines = [
+        f"const {pair} high = {pair}_load1({name}), low = {pair}_load1({name} + 2);",
+        f"for (int i = 0; i < {count // step}; ++i) {{",
+        f"{pair} u0, u1;",
+        f"{pair}_pair2{of}(xr + i * {step}, {b} + i * {step}, &u0, &u1);",
+    ]
+    for k in range(2):
+        both = (f"{t}_dot(u{k}, low, {t}_set1({linear.c}))", f"{t}_dot(u{k}, high, {t}_zero())")
+        total = f"{t}_add({both[0]}, {t}_sll({both[1]}, {LOW}))"
+        lines.append(f"{t} v{k} = {t}_sra({total}, {linear.shift});")
+    stored = store_held_together(t, ("v0", "v1"), op.dtype, held, f"yr + i * {step}")
+    lines += [f"{t}_unturn(&v0, &v1);", *stored, "}"]
+    whole = f"(xr[i] * {linear.p} + {b}[i] * {linear.q} + {linear.c}) >> {linear.shift}"
+    single = f"yr[i] = ({op.dtype.c_name})cannery_held({whole}, {held[0]}, {held[1]});"
+    rest = [f"for (int i = {count // step * step}; i < {count}; ++i) {{", single, "}"]
+    if count < step:
+        return rest
+    return [*lines, *(rest if count % step else ())]
 
 
 def _statements(job: Job, op: FixedSum | FixedProduct, v: Vec, at: str) -> list[str]:
