@@ -42,6 +42,8 @@ _mve = rows(f"{_RUNTIME}/vec_mve.h",
             "tests/runtime/test_vec.py::test_words[helium-own-c99-O2]")  # fmt: skip
 _mve_tiles = rows(f"{_OPS}/quantized/mve.py",
                   kernels("quantized.conv_mve", "helium"))  # fmt: skip
+_mve_windows = rows(f"{_OPS}/quantized/depthwise_mve.py",
+                    kernels("quantized.depthwise_mve", "helium"))  # fmt: skip
 _dual = rows(f"{_OPS}/shared/dual.py", "tests/ops/test_dual.py")
 _ctc = rows(f"{_RUNTIME}/ctc.h", "tests/runtime/test_ctc.py")
 _parallel = rows(f"{_RUNTIME}/parallel.h", "tests/emit/test_parallel.py")
@@ -80,6 +82,16 @@ CHANGES: tuple[Change, ...] = (
         "runs in a row of a window lie as far apart as rows",
         "run % self.across * self.col",
         "run % self.across * self.row",
+    ),
+    _mve_windows(
+        "all outputs of a vector meet the window of the first",
+        "window = places[j * s.sw : j * s.sw + s.kw, i * s.sh : i * s.sh + s.kh]",
+        "window = places[: s.kw, : s.kh]",
+    ),
+    _mve_windows(
+        "strips lie as far apart as their vectors reach",
+        "pitch = (steps - 1) * columns * s.sw + SIDE",
+        "pitch = steps * columns * s.sw",
     ),
     _neon(
         "the last quarter of a table of bytes is the third once more",

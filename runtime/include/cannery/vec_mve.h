@@ -610,6 +610,51 @@ CANNERY_INLINE f32x4 cannery_mve_next_four_i8(const int8_t **p)
     return f32x4_from_i32(k);
 }
 
+/* Four vectors of bytes, interleaved: a byte of each, one after the other. In assembly: gcc 12 would
+ * store the vectors once more. Bytes without a sign get one. */
+#define CANNERY_MVE_INTERLEAVE(name, type, flip)                                                   \
+    CANNERY_INLINE int8_t *cannery_mve_interleave_##name(int8_t *to, const type *a, const type *b, \
+                                                         const type *c, const type *d)             \
+    {                                                                                              \
+        __asm__ volatile("vldrb.8 q0, [%[a]]\n\tvldrb.8 q1, [%[b]]\n\t"                            \
+                         "vldrb.8 q2, [%[c]]\n\tvldrb.8 q3, [%[d]]\n\t" flip                       \
+                         "vst40.8 {q0, q1, q2, q3}, [%[to]]\n\t"                                   \
+                         "vst41.8 {q0, q1, q2, q3}, [%[to]]\n\t"                                   \
+                         "vst42.8 {q0, q1, q2, q3}, [%[to]]\n\t"                                   \
+                         "vst43.8 {q0, q1, q2, q3}, [%[to]]!"                                      \
+                         : [to] "+r"(to)                                                           \
+                         : [a] "r"(a), [b] "r"(b), [c] "r"(c), [d] "r"(d),                         \
+                           [sign] "w"(vdupq_n_u8(128))                                             \
+                         : "q0", "q1", "q2", "q3", "memory");                                      \
+        return to;                                                                                 \
+    }
+CANNERY_MVE_INTERLEAVE(i8, int8_t, "")
+CANNERY_MVE_INTERLEAVE(u8, uint8_t,
+                       "veor q0, q0, %q[sign]\n\tveor q1, q1, %q[sign]\n\t"
+                       "veor q2, q2, %q[sign]\n\tveor q3, q3, %q[sign]\n\t")
+#undef CANNERY_MVE_INTERLEAVE
+
+/* 16 integers as bytes, clamped: those whose places are 0, 4, 8 and 12, then 1, 5, 9 and 13 ... */
+CANNERY_INLINE void cannery_mve_put16_i8(int8_t *p, i32x4 a, i32x4 b, i32x4 c, i32x4 d, int low,
+                                         int high)
+{
+    const int16x8_t even = vqmovntq_s32(vqmovnbq_s32(vreinterpretq_s16_s32(a), a), c);
+    const int16x8_t odd = vqmovntq_s32(vqmovnbq_s32(vreinterpretq_s16_s32(b), b), d);
+    int8x16_t v = vqmovntq_s16(vqmovnbq_s16(vreinterpretq_s8_s16(even), even), odd);
+    v = low > INT8_MIN ? vmaxq_s8(v, vdupq_n_s8((int8_t)low)) : v;
+    vstrbq_s8(p, high < INT8_MAX ? vminq_s8(v, vdupq_n_s8((int8_t)high)) : v);
+}
+
+CANNERY_INLINE void cannery_mve_put16_u8(uint8_t *p, i32x4 a, i32x4 b, i32x4 c, i32x4 d, int low,
+                                         int high)
+{
+    const int16x8_t even = vqmovntq_s32(vqmovnbq_s32(vreinterpretq_s16_s32(a), a), c);
+    const int16x8_t odd = vqmovntq_s32(vqmovnbq_s32(vreinterpretq_s16_s32(b), b), d);
+    uint8x16_t v = vqmovuntq_s16(vqmovunbq_s16(vreinterpretq_u8_s16(even), even), odd);
+    v = low > 0 ? vmaxq_u8(v, vdupq_n_u8((uint8_t)low)) : v;
+    vstrbq_u8(p, high < UINT8_MAX ? vminq_u8(v, vdupq_n_u8((uint8_t)high)) : v);
+}
+
 /* Copies n numbers in whole vectors: zeros may follow them, up to 15 bytes. */
 #define CANNERY_MVE_GATHER(name, type, vector, numbers, store)                                     \
     CANNERY_INLINE type *cannery_mve_gather_##name(type *to, const type *from, int n)              \
