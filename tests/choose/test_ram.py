@@ -30,7 +30,10 @@ from cannery.lowering.assign import assign
 from cannery.lowering.lower import cut
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Relu
+from cannery.options import make_options
 from cannery.passes import run_passes
+from cannery.pipeline import import_graph
+from cannery.resources import ball_example_dir
 from cannery.schedule.program import Choice
 from cannery.schedule.schedule import legal
 from cannery.target.isa import ISAS, Isa, isa
@@ -211,3 +214,11 @@ def test_the_curve_leads_to_the_least(name: str) -> None:
         assert check(graph, target, point.plan, point.bytes) == point.bytes
     asked = plan(graph, target, sizes[-1])
     assert check(graph, target, asked, sizes[-1]) <= sizes[-1]
+
+
+@pytest.mark.parametrize("bound", [2400, 2048, 1408])
+def test_one_way_with_much_scratch_memory_does_not_rule_out_others(bound: int) -> None:
+    """Two rows at a time by Winograd take 3,264 bytes here, one row directly 1,408."""
+    graph = import_graph(make_options(ball_example_dir() / "ball.h5", {"target": "generic"}))
+    thumb = isa("thumbdsp")
+    assert check(graph, thumb, plan(graph, thumb, bound), bound) <= 1408

@@ -67,6 +67,11 @@ CHANGES: tuple[Change, ...] = (
         "if False",
     ),
     _needs(
+        "one way to compute a chain rules out the others",
+        "return index, str(choice) if choice.schedule.depth_first else choice.schedule.id",
+        "return index, choice.schedule.id",
+    ),
+    _needs(
         "nothing works in place",
         "if step.inputs and choice.schedule.in_place(step):",
         "if False:",

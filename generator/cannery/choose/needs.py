@@ -70,11 +70,12 @@ class Needs:
     def learn(self, index: int, choice: Choice, scratch: int) -> None:
         """Take into account how much scratch memory the kernel of a choice has turned out to take.
 
-        Other candidates of its schedule are expected to take as much more than they say.
+        Other candidates of its schedule are expected to take as much more than they say; not those
+        of chains computed depth first, whose parts may be computed in other ways.
         """
         step = self.segments[index].step
         said = choice.schedule.scratch_bytes(self.graph, step, choice.params, self.isa)
-        place = (index, choice.schedule.id)
+        place = _place(index, choice)
         more = align(scratch) - align(said)
         self._learned[place] = max(more, self._learned.get(place, 0))
 
@@ -89,7 +90,7 @@ class Needs:
         return self._bottleneck(self.every)
 
     def _known(self, index: int) -> list[int]:
-        learned = ((index, option.choice.schedule.id) for option in self.options[index])
+        learned = (_place(index, option.choice) for option in self.options[index])
         more = (self._learned.get(place, 0) for place in learned)
         return [need + extra for need, extra in zip(self.every[index], more, strict=True)]
 
@@ -174,3 +175,8 @@ class Needs:
 def may_be_view(op: object) -> bool:
     """Whether the result may lie in the memory of what it is made of."""
     return isinstance(op, Reshape | Concat | Slice)
+
+
+def _place(index: int, choice: Choice) -> tuple[int, str]:
+    """What shares what is learned of scratch memory."""
+    return index, str(choice) if choice.schedule.depth_first else choice.schedule.id
