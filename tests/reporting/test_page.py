@@ -101,7 +101,16 @@ def test_guarantees_are_shown_where_there_are_any() -> None:
     found = Reader(render_page([shown]))
     assert {"A-guarantees"} <= {a.get("id") for _, a in found.elements}
     assert "#A-guarantees" in {a["href"] for tag, a in found.elements if tag == "a"}
-    for text in ("net_run_in", "12,345", "4,321", "0x20", EVIL[0], "All loops", "1,024"):
+    for text in (
+        "net_run_in",
+        "12,345",
+        "4,321",
+        "0x20",
+        EVIL[0],
+        "All loops",
+        "1,024",
+        "no table",
+    ):
         assert text in found.text
     assert "1024 bytes of stack, the bound is 96" in found.text, "what contradicts a bound"
     assert shown.as_dict()["guarantees"]["flash"] == 3000

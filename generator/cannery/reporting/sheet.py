@@ -87,7 +87,7 @@ def _flow(flow: Flow) -> list[list[object]]:
     rows.append(["conditions in the C code", sum(flow.conditions.values()), ", ".join(kinds)])
     loops = [f"{loop.times:,}" for loop in flow.loops[:3]]
     rows.append(["loops", len(flow.loops), f"the longest run {', '.join(loops)} times"])
-    return rows + ([_cycles(flow)] if flow.cycles else [])
+    return [*rows, _cycles(flow)]
 
 
 def _provided(flow: Flow) -> str:
@@ -100,7 +100,8 @@ def _provided(flow: Flow) -> str:
 def _cycles(flow: Flow) -> list[object]:
     """The cycles, and what they are."""
     bound = flow.cycles
-    assert bound is not None
+    if bound is None:
+        return ["cycles", "unknown", "no table of this core's timing is published"]
     what = f"at most{_provided(flow)}, by {bound.source}"
     if not bound.source:
         what = "no bound, as no table is published: one instruction at a time, by the Cortex-M4's"
