@@ -61,7 +61,7 @@ def next_state(
     """The states that change after call `number`, counted from 1, which computed these values."""
     periods = graph.calls.periods if graph.calls else {}
     due = [s for s in graph.states if number % periods.get(s.output, 1) == 0]
-    return {s.input: values[s.output].astype(state[s.input].dtype) for s in due}
+    return {s.input: values[s.output].astype(state[s.input].dtype, copy=False) for s in due}
 
 
 def _with_states(graph: Graph, steps: Sequence[Sample]) -> Iterator[Sample]:
