@@ -393,3 +393,33 @@ def test_windows_that_are_no_slices(places: list[list[int]]) -> None:
     p.value = p.b.node(Gather(1), [p.value, p.b.constant("places", np.array(places))])
     with pytest.raises(UnsupportedError, match=r"'gather' .*it takes some of the steps"):
         to_streaming(p.add(ReduceSum((1,))).graph(), time_axis={"x": 1})
+
+
+@pytest.mark.parametrize("block", [1, 4])
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_a_beginning_that_is_joined_with_the_rest(size: int, ahead: int, block: int) -> None:
+    """Pre-emphasis: the first steps as they are, then differences; also behind what looks ahead."""
+    p = Path()
+    op = Conv((1,), ((2, ahead),), (1,))
+    x = p.b.node(op, [p.value, p.b.weight(3 + ahead, C, C), p.b.weight(C)])
+
+    def part(start: int, end: int) -> str:
+        return p.b.node(Slice((0, start, 0), (1, end, C), (1, 1, 1)), [x])
+
+    before = p.b.node(Mul(), [part(0, STEPS - size), p.b.constant("share", np.full(1, -0.97))])
+    rest = p.b.node(Add(), [part(size, STEPS), before])
+    p.value = p.b.node(Concat(1), [part(0, size), rest])
+    graph = p.conv(3, before=2).graph()
+    assert compare(graph, block, AUTO) == STEPS - ahead
+    calls = to_streaming(graph, block, AUTO).calls
+    assert calls and calls.latency == ahead
+
+
+def test_a_beginning_of_something_else() -> None:
+    p = Path()
+    first = p.b.node(Slice((0, 0, 0), (1, 1, C), (1, 1, 1)), [p.value])
+    first = p.b.node(Tanh(), [first])
+    p.value = p.b.node(Concat(1), [first, p.value])
+    with pytest.raises(UnsupportedError, match=r"slice.*must be joined with the rest at once"):
+        to_streaming(p.conv(3).graph())

@@ -210,8 +210,8 @@ def test_rates() -> None:
     calls = to_streaming(graph, 4)
     assert calls.types[calls.outputs[0]].shape == (1, 2, 3)
     assert compare(graph, 4, 0) == STEPS // 2
-    with pytest.raises(OptionError, match=r"conv.*2 calls of 1 steps make one.*multiples of 4"):
-        to_streaming(graph, 1, 0, (1, 4))
+    with pytest.raises(OptionError, match=r"conv.*2 calls of 3 steps make one.*multiples of 4"):
+        to_streaming(graph, 3, 0, (3, 4))
 
 
 def test_layers_with_strides_run_when_their_inputs_are_complete() -> None:

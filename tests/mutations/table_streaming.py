@@ -54,6 +54,7 @@ _rates = rows(f"{_F}/streaming/past.py",
               "tests/frontends/test_streaming_windows.py::test_random_networks")  # fmt: skip
 _groups = rows(f"{_F}/streaming/groups.py",
                f"{_STREAMS}::test_short_calls_of_strides_beside_long_ones")  # fmt: skip
+_beginning = rows(f"{_F}/streaming/beginning.py", _PADS)
 _spelled = rows(f"{_F}/streaming/spelled.py", "tests/frontends/test_streaming_attention.py")
 _voices = rows(f"{_F}/streaming/voices.py", "tests/frontends/test_streaming_voices.py")
 _counts = rows(f"{_C}/emit/source.py", "tests/execution/test_counts.py")
@@ -117,6 +118,16 @@ CHANGES: tuple[Change, ...] = (
         "the number of collected steps never returns to none",
         "self._add(Where(), following, left, more, none, output=following)",
         "self._add(Where(), following, left, more, more, output=following)",
+    ),
+    _beginning(
+        "what follows a beginning comes with it",
+        "whether = b.early(delay + size, result, shape)",
+        "whether = b.early(delay, result, shape)",
+    ),
+    _beginning(
+        "a beginning makes what follows late",
+        "delay = max(early.delay, late.delay - size)",
+        "delay = max(early.delay, late.delay)",
     ),
     _attention(
         "attention waits for steps that are known before the first call",

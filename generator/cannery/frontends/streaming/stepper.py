@@ -12,6 +12,7 @@ import numpy as np
 from cannery.errors import CanneryError, OptionError, UnsupportedError
 from cannery.frontends.lengths import AheadError, StuckError
 from cannery.frontends.streaming.attention import Attention, attend, attentions, of_steps
+from cannery.frontends.streaming.beginning import begins, join_beginning
 from cannery.frontends.streaming.counting import by_step
 from cannery.frontends.streaming.lead import first, is_sure, results
 from cannery.frontends.streaming.past import Builder, Key
@@ -41,8 +42,9 @@ class Stepper:
 
     `ahead` is the first layer whose output is late, by how many steps of the input. `attending` has
     the scores and shares of attentions among steps, which are no values of the network for a call;
+    `beginnings`, the first elements of sequences, with the slices that take them;
     `lasting`, of values that are known when the sequence ends, which axis is that of its steps;
-    `whole`, where these values have all steps.
+    `whole`, where these values have all steps. Outputs depend on what is `needed`.
     """
 
     graph: Graph
@@ -54,8 +56,10 @@ class Stepper:
     streams: dict[str, Stream] = field(default_factory=dict)
     ahead: tuple[str, Fraction] | None = None
     builder: Builder = field(init=False)
+    needed: set[str] = field(init=False)
     attentions: dict[str, Attention] = field(init=False)
     attending: dict[str, Attention] = field(default_factory=dict)
+    beginnings: dict[str, Node] = field(default_factory=dict)
     lasting: dict[str, int] = field(default_factory=dict)
     whole: dict[str, Whole] = field(default_factory=dict)
 
@@ -63,6 +67,10 @@ class Stepper:
         axes = [(v, time) for v, time in self.times.items() if time is not None]
         steps = max((self.graph.types[v].shape[time] for v, time in axes), default=1)
         self.builder = Builder(self.graph, self.block, self.reaches, self.blocks, steps, self.folds)
+        self.needed = set(self.graph.outputs)
+        for node in reversed(self.graph.nodes):
+            if not self.needed.isdisjoint(node.outputs):
+                self.needed.update(node.inputs)
         self.attentions = {a.product.output: a for a in attentions(self.graph)}
 
     def run(self, latency: int | str) -> Graph:
@@ -116,7 +124,7 @@ class Stepper:
 
     def _node(self, node: Node) -> None:
         b = self.builder
-        if self._attends(node):
+        if self._attends(node) or self._begins(node):
             return
         found = [self.streams.get(v) if v else None for v in node.inputs]
         windowed = along_time(b, node, found)
@@ -230,6 +238,17 @@ class Stepper:
             array, axis = self.graph.constants.get(value), ranks[k] + time
             if array is not None and axis >= 0 and array.shape[axis] == steps > 1:
                 yield k, axis
+
+    def _begins(self, node: Node) -> bool:
+        """Whether a node takes the first elements of a sequence, or joins such with the rest."""
+        if begins(self.graph, node, self.streams.get(node.inputs[0])):
+            self.beginnings[node.output] = node
+            return True
+        if node.inputs[0] not in self.beginnings:
+            return False
+        joined = join_beginning(self.builder, node, self.beginnings, self.streams)
+        self._note(node, node.output, joined)
+        return True
 
     def _attends(self, node: Node) -> bool:
         """Whether a node is part of an attention among steps, which its last node computes."""
@@ -380,7 +399,7 @@ class Stepper:
         if stream:
             self.streams[outputs[SEQUENCE]] = stream
             for what in op.results[1:]:
-                if what in known:
+                if known.get(what) in self.needed:
                     late = b.lateness(whole, stream)
                     final = replace(stream, time=FINAL, delay=late, lead=None)
                     self.streams[outputs[what]] = final

@@ -256,7 +256,10 @@ def _slice(b: Builder, node: Node, source: Stream) -> Stream | None:
         return _last_steps(b, node, source, kept)
     if 2 * kept * step < length:
         loop = "" if kept > 1 else f": step {start} alone, as a loop does that is written out"
-        raise UnsupportedError(f"it takes some of the steps{loop}")
+        first = (
+            "a beginning of other values must be joined with the rest at once (Concat along time)"
+        )
+        raise UnsupportedError(f"it takes some of the steps{loop}", cure="" if start else first)
     value = node.inputs[0]
 
     def taken(lead: Array) -> Array:
