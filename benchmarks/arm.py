@@ -1,11 +1,12 @@
 """Cannery beside other runtimes on Arm, by counts: no board is needed, and none is measured.
 
-    python benchmarks/arm.py [NET|MODEL...] [--core NAME]... [--rival NAME]... [-o DIR]
+    python benchmarks/arm.py [NET|MODEL...] [--core NAME]... [--rival NAME]... [--int8] [-o DIR]
 
 Everything runs under QEMU as on the core: Cannery's program, and the rivals' own wheels for AArch64
 in an unpacked Python, told that they are on that core. Outputs are checked; instructions of a call
-are counted, exactly; a model of the core's pipeline gives them cycles, without caches. Writes
-arm.md, arm.json and arm.svg in DIR.
+are counted, exactly; a model of the core's pipeline gives them cycles, without caches. `--int8`
+quantises the networks, for Cannery by its own means, for rivals by theirs, from the same samples.
+Writes arm.md, arm.json and arm.svg in DIR.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("models", nargs="*", default=DEFAULT, metavar="NET|MODEL")
     parser.add_argument("--core", action="append", choices=[*CORES], help="default: cortex-a53")
     parser.add_argument("--rival", action="append", choices=ARM_RIVALS, help="only these")
+    parser.add_argument("--int8", action="store_true", help="networks of int8, quantised by each")
     parser.add_argument("--tuning", type=Path, help="tuning record or folder of them")
     parser.add_argument(
         "--rivals-in", type=Path, metavar="DIR",
@@ -58,12 +60,13 @@ def _results(given: argparse.Namespace) -> Iterator[ArmResult]:
     """One after the other; raises CanneryError."""
     rivals = tuple(given.rival or ARM_RIVALS)
     arm = unpack(given.rivals_in, [RIVALS[name].package for name in rivals])
+    precision = "int8" if given.int8 else "float32"
     for core in given.core or ["cortex-a53"]:
         empty: dict[str, CallCount] = {}
         for name in given.models:
             folder = given.output / "work" / core / Path(name).stem
             model = write_network(name, folder) if name in NETWORKS else Path(name)
-            stage = Stage(model, CORES[core], arm, given.tuning, folder.resolve(), empty)
+            stage = Stage(model, CORES[core], arm, given.tuning, folder.resolve(), empty, precision)
             yield from compete(stage, rivals)
 
 

@@ -22,12 +22,17 @@ from rivals.judge import Judge
 from rivals.ours import Ours, build_ours
 from rivals.packages import RIVALS
 from rivals.plot import Bar, bars
+from rivals.quantizers import quantized
 from rivals.results import MOST_ERROR
 
 #: Rivals that have wheels for AArch64 and choose their kernels by the processor they find.
 ARM_RIVALS = ("litert", "ncnn", "mnn", "onnxruntime")
 
 OURS = "Cannery"
+
+#: What networks compute with, and how far their outputs may be from the float64 references. For
+#: int8, where each quantiser errs in its own way, only outputs of other sizes (inf) are refused.
+PRECISIONS = {"float32": MOST_ERROR, "int8": 1e3}
 
 #: So many instructions, by an estimate of two for each multiply-accumulate of a vector, are enough.
 _ENOUGH = 4_000_000
@@ -38,7 +43,8 @@ _MOST_CALLS = 40
 class Stage:
     """A network, a core, the rivals' Python, tuning records, and a folder for files.
 
-    `empty` gets what a call of each rival takes with a network that does nothing.
+    `empty` gets what a call of each rival takes with a network that does nothing; `precision` is
+    one of PRECISIONS.
     """
 
     model: Path
@@ -47,6 +53,12 @@ class Stage:
     tuning: Path | None
     folder: Path
     empty: dict[str, CallCount]
+    precision: str = "float32"
+
+    @property
+    def network(self) -> str:
+        """The network's name in tables."""
+        return self.model.stem + (f", {self.precision}" if self.precision != "float32" else "")
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,7 @@ class ArmResult:
     call_cycles: float = 0.0
     error: float = 0.0
     why: str = ""
+    most_error: float = MOST_ERROR
 
     def __str__(self) -> str:
         if self.why:
@@ -87,8 +100,11 @@ class ArmResult:
 def compete(stage: Stage, rivals: Sequence[str]) -> Iterator[ArmResult]:
     """Cannery, then the rivals; raises CanneryError if Cannery fails."""
     judge = Judge(stage.model)
-    ours = _build(stage)
-    base = ArmResult(stage.model.stem, stage.core.model, OURS, "", ours.source.macs)
+    ours = _build(stage, judge)
+    base = ArmResult(
+        stage.network, stage.core.model, OURS, "", ours.source.macs,
+        most_error=PRECISIONS[stage.precision],
+    )  # fmt: skip
     own = stage.folder / "ours"
     (runner, *_) = ours.toolchain.runners()
     words = ours.command(judge.inputs, own)
@@ -106,8 +122,11 @@ def compete(stage: Stage, rivals: Sequence[str]) -> Iterator[ArmResult]:
             yield replace(entry, why=str(error))
 
 
-def _build(stage: Stage) -> Ours:
+def _build(stage: Stage, judge: Judge) -> Ours:
     raw = {"target": stage.core.target, "tuning": stage.tuning, "name": "network"}
+    if stage.precision != "float32":
+        calibration = judge.calibration(stage.folder / "calibration.npz")
+        raw |= {"quantize": stage.precision, "calibration": str(calibration), "max_loss": "1"}
     return build_ours(make_options(stage.model, raw), stage.folder / "ours", 1)
 
 
@@ -115,6 +134,8 @@ def _rival(stage: Stage, ours: Ours, judge: Judge, name: str, entry: ArmResult) 
     """A rival in the first order that it takes."""
     rival, folder = RIVALS[name], stage.folder / name
     made = prepare(judge.graph, stage.model, rival.format, rival.orders[0], folder)
+    if stage.precision != "float32":
+        made = quantized(name, made, judge.samples_of(made), folder)
     data, found = write_inputs(judge.inputs_of(made), folder)
     emulator, *options, python = stage.arm.command(stage.core)
     program = shutil.which(emulator)
@@ -154,7 +175,7 @@ def _count(
 
 
 def _counted(entry: ArmResult, count: CallCount, error: float) -> ArmResult:
-    wrong = f"its outputs are off by {error:.1e}" if error > MOST_ERROR else ""
+    wrong = f"its outputs are off by {error:.1e}" if error > entry.most_error else ""
     return replace(
         entry, instructions=count.instructions, multiplies=count.multiplies, cycles=count.cycles,
         error=error, why=wrong,

@@ -18,27 +18,49 @@ from rivals.exchange import exchange_graph
 from rivals.inputs import contest_inputs
 from rivals.ours import Ours
 
+#: How many samples calibrate integer networks.
+SAMPLES = 8
+
 
 class Judge:
-    """One network: `graph` is its form for rivals, `inputs` are the same for all contestants."""
+    """One network: `graph` is its form for rivals, `inputs` are the same for all contestants.
+
+    `samples` are others of the same kind, by which networks are quantised.
+    """
 
     def __init__(self, model: Path) -> None:
         of = load_model(make_options(model, {}))
         self.inputs = contest_inputs(of)
+        self.samples = [contest_inputs(of, 1 + number) for number in range(SAMPLES)]
         self.expected = reference_outputs(of, [self.inputs])[0]
         self.graph = exchange_graph(model)
 
     def inputs_of(self, made: Prepared) -> dict[str, RefArray]:
         """The inputs by the names of a rival's file, in its order of axes."""
-        return dict(zip(made.inputs, self._images(made.order).values(), strict=True))
+        return self._named(made, self.inputs)
 
-    def _images(self, order: str) -> dict[str, RefArray]:
+    def samples_of(self, made: Prepared) -> list[dict[str, RefArray]]:
+        """The samples, likewise."""
+        return [self._named(made, sample) for sample in self.samples]
+
+    def calibration(self, file: Path) -> Path:
+        """Writes the samples for Cannery, in the model's order of axes."""
+        found = [to_model(self.graph, sample) for sample in self.samples]
+        arrays = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+        return file
+
+    def _named(self, made: Prepared, inputs: Mapping[str, RefArray]) -> dict[str, RefArray]:
+        return dict(zip(made.inputs, self._images(made.order, inputs).values(), strict=True))
+
+    def _images(self, order: str, inputs: Mapping[str, RefArray]) -> dict[str, RefArray]:
         if order == "model":
-            return dict(to_model(self.graph, self.inputs))
+            return dict(to_model(self.graph, inputs))
         first = order == "nchw"
         return {
             name: np.moveaxis(array, -1, 1) if first and array.ndim == 4 else array
-            for name, array in self.inputs.items()
+            for name, array in inputs.items()
         }
 
     def our_error(self, ours: Ours, folder: Path) -> float:

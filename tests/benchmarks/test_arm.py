@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cannery.analysis.counting import counting
@@ -19,8 +20,12 @@ from networks import write_network
 from rivals import arm64
 from rivals.arm64 import CORES, ArmPython
 from rivals.arm_contest import ArmResult, as_arm_svg, as_arm_table
+from rivals.convert import Prepared, prepare
 from rivals.counted import count_calls, judge_pieces
+from rivals.judge import Judge
 from rivals.ours import build_ours
+from rivals.packages import RIVALS
+from rivals.quantizers import quantized
 
 pytest.importorskip("onnx")
 
@@ -92,6 +97,33 @@ def test_runtimes_are_told_which_core_it_is(tmp_path: Path) -> None:
     assert "asimddp" not in told
     arm.command(CORES["cortex-a76"])
     assert "asimddp" in (tmp_path / "proc" / "cpuinfo").read_text()
+
+
+@pytest.mark.parametrize("rival", ["onnxruntime", "litert"])
+def test_rivals_are_quantised_from_samples(rival: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime" if rival == "onnxruntime" else "ai_edge_quantizer")
+    pytest.importorskip("sympy")  # ONNX Runtime infers shapes by it
+    pytest.importorskip("ai_edge_litert")
+    judge = Judge(write_network("ball", tmp_path))
+    about = RIVALS[rival]
+    made = prepare(judge.graph, tmp_path, about.format, about.orders[0], tmp_path)
+    found = quantized(rival, made, judge.samples_of(made), tmp_path)
+    runtime = about.load(found.file, 1)
+    runtime.set(judge.inputs_of(found))
+    runtime.call()
+    (output,) = runtime.outputs().values()
+    (expected,) = judge.expected.values()
+    error = np.abs(output.reshape(-1) - expected.reshape(-1)).max()
+    assert 1e-6 < error < 0.1  # it is quantised, and it works
+    assert found.file.stat().st_size != made.file.stat().st_size
+
+
+def test_who_has_no_int8_says_why(tmp_path: Path) -> None:
+    made = Prepared(tmp_path / "network.param", ("x",), ("y",), "nchw")
+    with pytest.raises(ToolchainError, match=r"ncnn: .*ncnn2int8"):
+        quantized("ncnn", made, [], tmp_path)
+    with pytest.raises(ToolchainError, match=r"onnxruntime: cannot be quantised"):
+        quantized("onnxruntime", made, [], tmp_path)
 
 
 def test_what_cannot_be_fetched_is_one_error(

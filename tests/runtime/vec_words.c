@@ -349,6 +349,23 @@ static void check_shuffles_4(void)
     expect_lanes("fma_lane1_ordered", f32x4_fma_lane1_ordered(a, b, c), 15, 22, 29, 36);
     expect_lanes("fma_lane2_ordered", f32x4_fma_lane2_ordered(a, b, c), 16, 24, 32, 40);
     expect_lanes("fma_lane3_ordered", f32x4_fma_lane3_ordered(a, b, c), 17, 26, 35, 44);
+    expect_lanes("mul_lane0_ordered", f32x4_mul_lane0_ordered(a, b), 5, 10, 15, 20);
+    expect_lanes("mul_lane1_ordered", f32x4_mul_lane1_ordered(a, b), 6, 12, 18, 24);
+    expect_lanes("mul_lane2_ordered", f32x4_mul_lane2_ordered(a, b), 7, 14, 21, 28);
+    expect_lanes("mul_lane3_ordered", f32x4_mul_lane3_ordered(a, b), 8, 16, 24, 32);
+    expect_lanes("add_ordered", f32x4_add_ordered(a, b), 6, 8, 10, 12);
+    expect_lanes("sub_ordered", f32x4_sub_ordered(a, b), -4, -4, -4, -4);
+    expect_lanes("mul_ordered", f32x4_mul_ordered(a, b), 5, 12, 21, 32);
+    expect_lanes("max_ordered", f32x4_max_ordered(a, b), 5, 6, 7, 8);
+    expect_lanes("min_ordered", f32x4_min_ordered(a, b), 1, 2, 3, 4);
+    expect_lanes("fma_ordered", f32x4_fma_ordered(a, b, c), 14, 22, 32, 44);
+    expect_lanes("fnma_ordered", f32x4_fnma_ordered(a, b, c), 4, -2, -10, -20);
+    {
+        const int32_t bits[4] = {-1, 0, 0, -1};
+        float stored[6] = {0};
+        f32x4_store_ordered(stored + 1, f32x4_mask_ordered(a, i32x4_load(bits)));
+        expect_lanes("mask_ordered", f32x4_load(stored + 1), 1, 0, 0, 4);
+    }
 #endif
     f32x4_transpose4(&a, &b, &c, &d);
     expect_lanes("transpose4", a, 1, 5, 9, 13);

@@ -73,7 +73,22 @@ class TfliteFile:
         model.version, model.subgraphs, model.buffers = 3, [main], self.buffers
         model.description = b"network"
         model.operatorCodes = list(map(_operator_code, self.codes))
+        model.signatureDefs = [self.signature(inputs, main.outputs)]
         return model
+
+    def signature(self, inputs: Sequence[int], outputs: Sequence[int]) -> Any:
+        """The names by which callers know inputs and outputs, which quantisers ask for."""
+        found = schema.SignatureDefT()
+        found.signatureKey, found.subgraphIndex = b"serving_default", 0
+        found.inputs = list(map(self.named, inputs))
+        found.outputs = list(map(self.named, outputs))
+        return found
+
+    def named(self, number: int) -> Any:
+        """A tensor under its own name."""
+        found = schema.TensorMapT()
+        found.name, found.tensorIndex = self.tensors[number].name, number
+        return found
 
     def shape(self, value: str) -> tuple[int, ...]:
         """Of a value of the graph."""

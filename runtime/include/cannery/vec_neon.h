@@ -341,7 +341,39 @@ CANNERY_INLINE f32x4 f32x4_join_ordered(f32x4 low, uint64_t high)
     {                                                                                              \
         __asm__ volatile("fmla %0.4s, %1.4s, %2.s[" #k "]" : "+w"(c) : "w"(a), "w"(b));            \
         return c;                                                                                  \
+    }                                                                                              \
+    CANNERY_ORDERED(mul_lane##k, f32x4, "fmul %0.4s, %1.4s, %2.s[" #k "]")
+#define CANNERY_ORDERED(word, T, instruction)                                                      \
+    CANNERY_INLINE f32x4 f32x4_##word##_ordered(f32x4 a, T b)                                      \
+    {                                                                                              \
+        f32x4 v;                                                                                   \
+        __asm__ volatile(instruction : "=w"(v) : "w"(a), "w"(b));                                  \
+        return v;                                                                                  \
     }
+CANNERY_ORDERED(add, f32x4, "fadd %0.4s, %1.4s, %2.4s")
+CANNERY_ORDERED(sub, f32x4, "fsub %0.4s, %1.4s, %2.4s")
+CANNERY_ORDERED(mul, f32x4, "fmul %0.4s, %1.4s, %2.4s")
+CANNERY_ORDERED(max, f32x4, "fmax %0.4s, %1.4s, %2.4s")
+CANNERY_ORDERED(min, f32x4, "fmin %0.4s, %1.4s, %2.4s")
+CANNERY_ORDERED(mask, i32x4, "and %0.16b, %1.16b, %2.16b")
+
+CANNERY_INLINE f32x4 f32x4_fma_ordered(f32x4 a, f32x4 b, f32x4 c)
+{
+    __asm__ volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(c) : "w"(a), "w"(b));
+    return c;
+}
+
+CANNERY_INLINE f32x4 f32x4_fnma_ordered(f32x4 a, f32x4 b, f32x4 c)
+{
+    __asm__ volatile("fmls %0.4s, %1.4s, %2.4s" : "+w"(c) : "w"(a), "w"(b));
+    return c;
+}
+
+CANNERY_INLINE void f32x4_store_ordered(float *p, f32x4 a)
+{
+    __asm__ volatile("str %q1, %0" : "=m"(*(cannery_four_floats *)p) : "w"(a));
+}
+
 #else
 CANNERY_WORD1(f32x4, f32x4_load_ordered, const float *, vld1q_f32(a))
 CANNERY_WORD1(f32x4, f32x4_load_low_ordered, const float *,
@@ -358,13 +390,43 @@ CANNERY_INLINE f32x4 f32x4_join_ordered(f32x4 low, uint64_t high)
     CANNERY_INLINE f32x4 f32x4_fma_lane##k##_ordered(f32x4 a, f32x4 b, f32x4 c)                    \
     {                                                                                              \
         return f32x4_fma_lane##k(a, b, c);                                                         \
+    }                                                                                              \
+    CANNERY_INLINE f32x4 f32x4_mul_lane##k##_ordered(f32x4 a, f32x4 b)                             \
+    {                                                                                              \
+        return vmulq_laneq_f32(a, b, k);                                                           \
     }
+CANNERY_WORD2(f32x4, f32x4_add_ordered, f32x4, f32x4_add(a, b))
+CANNERY_WORD2(f32x4, f32x4_sub_ordered, f32x4, f32x4_sub(a, b))
+CANNERY_WORD2(f32x4, f32x4_mul_ordered, f32x4, f32x4_mul(a, b))
+CANNERY_WORD2(f32x4, f32x4_max_ordered, f32x4, f32x4_max(a, b))
+CANNERY_WORD2(f32x4, f32x4_min_ordered, f32x4, f32x4_min(a, b))
+
+CANNERY_INLINE f32x4 f32x4_mask_ordered(f32x4 a, i32x4 b)
+{
+    return vreinterpretq_f32_s32(vandq_s32(vreinterpretq_s32_f32(a), b));
+}
+
+CANNERY_INLINE f32x4 f32x4_fma_ordered(f32x4 a, f32x4 b, f32x4 c)
+{
+    return f32x4_fma(a, b, c);
+}
+
+CANNERY_INLINE f32x4 f32x4_fnma_ordered(f32x4 a, f32x4 b, f32x4 c)
+{
+    return f32x4_fnma(a, b, c);
+}
+
+CANNERY_INLINE void f32x4_store_ordered(float *p, f32x4 a)
+{
+    f32x4_store(p, a);
+}
 #endif
 CANNERY_ORDERED_FMA(0)
 CANNERY_ORDERED_FMA(1)
 CANNERY_ORDERED_FMA(2)
 CANNERY_ORDERED_FMA(3)
 #undef CANNERY_ORDERED_FMA
+#undef CANNERY_ORDERED
 #endif
 
 /* ---- conversion and rounding ------------------------------------------- */

@@ -114,8 +114,10 @@
  *   f32x4_slide1, 2, 3(a, b)   lanes k .. 3 of a, then 0 .. k - 1 of b
  *   f32x4_lane0 .. 3(v)     every lane = v[k]
  *   f32x4_fma_lane0 .. 3(a, b, c)  c + a*b[k]; only if CANNERY_HAS_LANE_FMA
- *   f32x4_load_ordered(p), f32x4_fma_lane0_ordered .. 3(a, b, c)   the same; compilers keep these
- *                           in the order in which they are written, for processors that do
+ *   f32x4_load_ordered(p), f32x4_store_ordered(p, a), f32x4_fma_lane0_ordered .. 3(a, b, c),
+ *   f32x4_add_ordered ... (sub, mul, max, min, fma, fnma)   the same; compilers keep these in the
+ *                           order in which they are written, for processors that do
+ *   f32x4_mul_lane0_ordered .. 3(a, b)   a*b[k]; f32x4_mask_ordered(a, mask)   a, 0 where mask is
  *   f32x4_load_low_ordered(p)   p[0], p[1], and anything; f32x4_load_high_ordered(p) -> uint64_t,
  *                           the bits of p[2], p[3]; f32x4_join_ordered(low, high)  both. These
  *                           only if CANNERY_HAS_ORDERED

@@ -2,7 +2,8 @@
 
 `broadcast` says how: load1 (a scalar from memory), splat (stored once per lane, a plain vector
 load: for SSE, which has no broadcast from memory) or lane (four are loaded, and multiplied by lane:
-NEON). The C side is ops/conv/panels.c.j2.
+NEON); dual and beside are lane in an order for processors in order, see `cannery.ctext.in_order`.
+The C side is ops/conv/panels.c.j2.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cannery.ops.shared.dual import ORDERS
 from cannery.schedule.cost import (
     broadcast_work,
     busy_cycles,
     load_way,
     mac_instructions,
+    tile_cycles,
     waiting_cycles,
 )
 from cannery.schedule.schedule import ConstArray
@@ -68,7 +71,12 @@ class Panels:
 
     def row(self, n: int) -> int:
         """Stored elements of `n` weights that are used together."""
-        return -(-n // 4) * 4 if self.broadcast == "lane" else n * self.copies
+        return -(-n // 4) * 4 if self.by_lane else n * self.copies
+
+    @property
+    def by_lane(self) -> bool:
+        """Whether four weights are loaded at once, and multiplied by lane."""
+        return self.broadcast in ("lane", *ORDERS)
 
     @property
     def blocks(self) -> list[PanelBlock]:
@@ -121,11 +129,13 @@ def update_cycles(
         arithmetic += isa.rates().copies * macs + (
             n if panels.broadcast == "load1" and panels.lanes > 1 else 0
         )
-    each = {"lane": 0.25, "load1": broadcast_work(isa, "set1")[0]}.get(panels.broadcast, 1.0)
-    loads = p * load + n * each
+    each = broadcast_work(isa, "set1")[0] if panels.broadcast == "load1" else 1.0
+    loads = p * load + n * (0.25 if panels.by_lane else each)
     held = p if n > 1 else 1  # with one channel, vectors are memory operands
     spilled = max(macs + held + 1 - isa.registers, 0)
     busy_for = busy_cycles(isa, arithmetic, loads, lanes=panels.lanes, macs=busy)
+    if panels.broadcast in ORDERS:
+        return tile_cycles(isa, n, p, loads, 1.0, broadcast=panels.broadcast)
     waiting = waiting_cycles(isa, macs, isa.registers - macs - held)
     return max(busy_for, waiting) + spilled + load_way(isa).waits
 

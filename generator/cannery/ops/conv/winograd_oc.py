@@ -26,6 +26,7 @@ from typing import ClassVar
 import numpy as np
 
 from cannery.ctext.environment import offset, render
+from cannery.ctext.in_order import in_order
 from cannery.ir.graph import Graph
 from cannery.ir.registry import RefArray
 from cannery.layouts import Halo, Want
@@ -48,7 +49,7 @@ from cannery.ops.conv.winograd_tiling import Tiling, why_not_dilated
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span
-from cannery.ops.shared.dual import ORDERS
+from cannery.ops.shared.dual import BESIDE, ORDERS
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.gemm import VectorBlock
@@ -150,7 +151,7 @@ class Tunables:
 class WinogradOc(Schedule):
     """See the module docstring."""
 
-    version = 5
+    version = 6
 
     #: Most products along an axis with a window: F(points + 1 - k, k) for k taps.
     points: ClassVar[int]
@@ -215,9 +216,10 @@ class WinogradOc(Schedule):
         tile = self._tile(shape)
         rows, columns = tile.rows, tile.columns
         total = self._tiling(shape).count
-        into = transform_cycles(rows.bt, p.group, 0, isa, across=columns.bt)
+        ordered = p.broadcast in ORDERS
+        into = transform_cycles(rows.bt, p.group, 0, isa, across=columns.bt, ordered=ordered)
         applied = 1 + rows.m * columns.m * 2 * len(step.epilogue)
-        back = transform_cycles(rows.at, p.group, applied, isa, across=columns.at)
+        back = transform_cycles(rows.at, p.group, applied, isa, across=columns.at, ordered=ordered)
         cycles = float(total) * (into + 4.0) * len(split_lanes(shape.ic, isa, p.lanes))
         cycles += total * (back + 4.0) * len(split_lanes(shape.oc, isa, p.lanes))
         products = self._products(shape, p, isa)
@@ -324,6 +326,8 @@ class WinogradOc(Schedule):
             unit_of=lambda block: sum(b.count for b in blocks if b.channel < block.channel),
             describe=describe(job),
         )
+        if p.broadcast in ORDERS:
+            code = in_order(code, job.isa.registers, beside=p.broadcast == BESIDE)
         floats = kept_at + KEPT * max(v.lanes for v in (*vectors, *blocks[0].vecs))
         constants = (self._weights(job, p, shape, blocks), padded_bias(job, shape), *ep.constants)
         return Kernel(

@@ -11,7 +11,7 @@ position has four times as many vectors.
 
 `tiles`: vectors of 4 x 4 outputs at a time. `unroll`: input channels per loop pass (0: no loop).
 `group`: rows of a transform whose values are alive at once (0: it goes through memory).
-`broadcast`: see `panels`.
+`broadcast`: see `panels`; dual and beside are orders of the transforms, too.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import ClassVar
 import numpy as np
 
 from cannery.ctext.environment import render
+from cannery.ctext.in_order import LANES, in_order
 from cannery.ir.graph import Graph
 from cannery.ir.half import halves_at
 from cannery.ir.registry import RefArray
@@ -40,6 +41,7 @@ from cannery.ops.conv.winograd_tiles import KEPT, Masks, TileCode, blocks, trans
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.axes import even_size
 from cannery.ops.shared.cover import Span, spans, tile_counts
+from cannery.ops.shared.dual import BESIDE, ORDERS
 from cannery.ops.shared.function import describe, signature
 from cannery.schedule.cost import far_cycles, reread_cycles
 from cannery.schedule.params import as_params, typed
@@ -167,9 +169,10 @@ class WinogradPlanar(Schedule):
                 found += [
                     Tunables(lanes, vectors, p, c, group, unroll, broadcast)
                     for vectors in self._tile_vectors(shape, p, total // lanes)
-                    for broadcast in broadcasts(isa, lanes)
+                    for broadcast in (*broadcasts(isa, lanes), *_orders(isa, lanes))
                     for group in GROUPS.get(isa.registers, GROUPS[16])
-                    if broadcast != "load1" or lanes != 4 or group != 8
+                    if group != 8 or broadcast != "load1" or lanes != 4
+                    if group == 8 or broadcast not in ORDERS
                 ]
         return [as_params(t) for t in dict.fromkeys(found)]
 
@@ -196,8 +199,10 @@ class WinogradPlanar(Schedule):
     ) -> Estimate:
         """The cost with `work` operations on the 4 x 4 outputs, of which `results` are stored."""
         panels, fused = self._panels(shape, t), isa.has("fma")
-        into = transform_cycles(stacked_input(self.winograd), t.group, 12, isa)
-        back = transform_cycles(stacked_output(self.winograd), t.group, work, isa, results)
+        ordered = t.broadcast in ORDERS
+        into = transform_cycles(stacked_input(self.winograd), t.group, 12, isa, ordered=ordered)
+        matrix = stacked_output(self.winograd)
+        back = transform_cycles(matrix, t.group, work, isa, results, ordered=ordered)
         cycles = 0.0
         total = _tile_rows(shape) * _tile_columns(shape)
         for span, count in tile_counts(total, self._spans(shape, t, isa)):
@@ -286,6 +291,8 @@ class WinogradPlanar(Schedule):
             signature=signature(job, scratch=True, band=True),
             describe=describe(job),
         )
+        if t.broadcast in ORDERS:
+            code = in_order(code, job.isa.registers, beside=t.broadcast == BESIDE)
         constants = self._constants(job, shape, panels, masks, max(s.width for s, _ in variants))
         return Kernel(
             code, (*constants, *ep.constants), 4 * (target.room + floats), band=4,
@@ -384,6 +391,11 @@ def _output(tiles: TileCode, n: int, target: Target) -> list[list[str]]:
     if target.joined:
         return tiles.pooled(n, target.ep, target.layout, target.joined, late=target.late)
     return tiles.output(n, target.ep, target.masks)
+
+
+def _orders(isa: Isa, lanes: int) -> tuple[str, ...]:
+    """The orders for processors in order."""
+    return ORDERS if isa.has("ordered") and lanes == LANES else ()
 
 
 def _want(graph: Graph, value: str) -> Want:

@@ -279,12 +279,15 @@ def transform_cycles(
     isa: Isa,
     results: int = 0,
     across: Matrix | None = None,
+    *,
+    ordered: bool = False,
 ) -> float:
     """Cycles of a transform of both sides (`across` None: the same for both) with `work` extra
     operations.
 
-    `results` of its values are stored (0: all). The factors are fitted: a transform overlaps with
-    the products around it.
+    `results` of its values are stored (0: all). `ordered`: loads of halves, in an order for
+    processors in order, which takes two more instructions for each load. The factors are fitted: a
+    transform overlaps with the products around it.
     """
     across = across or matrix
     size, count = len(matrix[0]) * len(across[0]), len(matrix) * len(across)
@@ -301,7 +304,10 @@ def transform_cycles(
         stores = results + spills
     core = isa.rates()
     if not isa.core.window:
-        return busy_cycles(isa, arithmetic, loads, stores)
+        way = isa.core.loading.get("dual") if ordered else None
+        slots = loads * way.least * core.loads if way else float(loads)
+        return busy_cycles(isa, arithmetic, slots, stores, beside=2.0 * slots * ordered)
+    loads *= 3 if ordered else 1
     return (0.6 if isa.has("fma") else 0.8) * max(
         arithmetic / core.arithmetic,
         stores / core.stores,
