@@ -45,6 +45,7 @@ _mve_tiles = rows(f"{_OPS}/quantized/mve.py",
 _mve_windows = rows(f"{_OPS}/quantized/depthwise_mve.py",
                     kernels("quantized.depthwise_mve", "helium"))  # fmt: skip
 _dual = rows(f"{_OPS}/shared/dual.py", "tests/ops/test_dual.py")
+_ordered = rows("generator/cannery/ctext/in_order.py", "tests/ctext/test_in_order.py")
 _ctc = rows(f"{_RUNTIME}/ctc.h", "tests/runtime/test_ctc.py")
 _parallel = rows(f"{_RUNTIME}/parallel.h", "tests/emit/test_parallel.py")
 _pool = rows(f"{_RUNTIME}/pthread_pool.h", "tests/emit/test_parallel.py",
@@ -105,8 +106,31 @@ CHANGES: tuple[Change, ...] = (
     ),
     _neon(
         "products in order all take the first lane",
-        '%1.4s, %2.s[" #k "]"',
-        '%1.4s, %2.s[0]"',
+        '"fmla %0.4s, %1.4s, %2.s[" #k "]"',
+        '"fmla %0.4s, %1.4s, %2.s[0]"',
+    ),
+    _ordered(
+        "values are read before they are there",
+        "self.ready.get(use, self.cycle + late + 1)",
+        "self.ready.get(use, 0)",
+    ),
+    _ordered(
+        "the first variable keeps the value from before the run",
+        "for variable, value in run.results]",
+        "for variable, value in run.results[1:]]",
+    ),
+    _ordered(
+        "sums and differences of a shared product change places",
+        'word = "add" if operation.word == "fma"',
+        'word = "add" if operation.word == "fnma"',
+    ),
+    _ordered("loads wait until nothing else can be done", "len(self.lows) < _WAITING", "False"),
+    Change(
+        "what is read after a run vanishes with its scope",
+        "generator/cannery/ctext/statements.py",
+        "if read_later or not made",
+        "if not made",
+        ("tests/ctext/test_in_order.py",),
     ),
     _dual(
         "weights of the second input are loaded in no order",
