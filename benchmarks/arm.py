@@ -1,11 +1,13 @@
 """Cannery beside other runtimes on Arm, by counts: no board is needed, and none is measured.
 
-    python benchmarks/arm.py [NET|MODEL...] [--core NAME]... [--rival NAME]... [--int8] [-o DIR]
+    python benchmarks/arm.py [NET|MODEL...] [--core NAME]... [--rival NAME]... [--int8 | --half]
+        [-o DIR]
 
 Everything runs under QEMU as on the core: Cannery's program, and the rivals' own wheels for AArch64
 in an unpacked Python, told that they are on that core. Outputs are checked; instructions of a call
 are counted, exactly; a model of the core's pipeline gives them cycles, without caches. `--int8`
 quantises the networks, for Cannery by its own means, for rivals by theirs, from the same samples.
+With `--half` all compute in half precision, on cores that can.
 Writes arm.md, arm.json and arm.svg in DIR.
 """
 
@@ -24,9 +26,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from cannery.errors import CanneryError
 from networks import NETWORKS, write_network
 from rivals.arm64 import CORES, unpack
-from rivals.arm_contest import ARM_RIVALS, ArmResult, Stage, as_arm_svg, as_arm_table, compete
+from rivals.arm_contest import (
+    ARM_RIVALS,
+    HALF_RIVAL_NAMES,
+    WHOLE_RIVALS,
+    ArmResult,
+    Stage,
+    as_arm_svg,
+    as_arm_table,
+    compete,
+)
 from rivals.counted import CallCount
-from rivals.packages import RIVALS
 
 #: Robots' networks, and kinds of layers that they lack.
 DEFAULT = (
@@ -43,9 +53,14 @@ DEFAULT = (
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Cannery beside other runtimes on Arm, by counts.")
     parser.add_argument("models", nargs="*", default=DEFAULT, metavar="NET|MODEL")
-    parser.add_argument("--core", action="append", choices=[*CORES], help="default: cortex-a53")
+    parser.add_argument(
+        "--core", action="append", choices=[*CORES],
+        help="default: cortex-a53; with --half cortex-a76",
+    )  # fmt: skip
     parser.add_argument("--rival", action="append", choices=ARM_RIVALS, help="only these")
-    parser.add_argument("--int8", action="store_true", help="networks of int8, quantised by each")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--int8", action="store_true", help="networks of int8, quantised by each")
+    form.add_argument("--half", action="store_true", help="all in half precision")
     parser.add_argument("--tuning", type=Path, help="tuning record or folder of them")
     parser.add_argument(
         "--rivals-in", type=Path, metavar="DIR",
@@ -58,10 +73,10 @@ def _arguments() -> argparse.Namespace:
 
 def _results(given: argparse.Namespace) -> Iterator[ArmResult]:
     """One after the other; raises CanneryError."""
-    rivals = tuple(given.rival or ARM_RIVALS)
-    arm = unpack(given.rivals_in, [RIVALS[name].package for name in rivals])
-    precision = "int8" if given.int8 else "float32"
-    for core in given.core or ["cortex-a53"]:
+    rivals = tuple(given.rival or (HALF_RIVAL_NAMES if given.half else WHOLE_RIVALS))
+    arm = unpack(given.rivals_in, [ARM_RIVALS[name].package for name in rivals])
+    precision = "int8" if given.int8 else "float16" if given.half else "float32"
+    for core in given.core or ["cortex-a76" if given.half else "cortex-a53"]:
         empty: dict[str, CallCount] = {}
         for name in given.models:
             folder = given.output / "work" / core / Path(name).stem

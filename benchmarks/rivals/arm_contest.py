@@ -20,19 +20,21 @@ from rivals.counted import CallCount, count_calls, judge_pieces
 from rivals.inputs import write_inputs
 from rivals.judge import Judge
 from rivals.ours import Ours, build_ours
-from rivals.packages import RIVALS
+from rivals.packages import HALF_RIVALS, RIVALS, Rival
 from rivals.plot import Bar, bars
 from rivals.quantizers import quantized
 from rivals.results import MOST_ERROR
 
-#: Rivals that have wheels for AArch64 and choose their kernels by the processor they find.
-ARM_RIVALS = ("litert", "ncnn", "mnn", "onnxruntime")
+#: Rivals that have wheels for AArch64 and choose their kernels by the processor they find; those in
+#: float32 or int8, and those in half precision.
+WHOLE_RIVALS, HALF_RIVAL_NAMES = ("litert", "ncnn", "mnn", "onnxruntime"), (*HALF_RIVALS,)
+ARM_RIVALS: dict[str, Rival] = {name: RIVALS[name] for name in WHOLE_RIVALS} | HALF_RIVALS
 
 OURS = "Cannery"
 
 #: What networks compute with, and how far their outputs may be from the float64 references. For
 #: int8, where each quantiser errs in its own way, only outputs of other sizes (inf) are refused.
-PRECISIONS = {"float32": MOST_ERROR, "int8": 1e3}
+PRECISIONS = {"float32": MOST_ERROR, "float16": 5e-2, "int8": 1e3}
 
 #: So many instructions, by an estimate of two for each multiply-accumulate of a vector, are enough.
 _ENOUGH = 4_000_000
@@ -111,7 +113,7 @@ def compete(stage: Stage, rivals: Sequence[str]) -> Iterator[ArmResult]:
     count, _ = _count(stage, ours, runner, words, {}, own)
     yield _counted(replace(base, version=ours.source.version), count, judge.our_error(ours, own))
     for name in rivals:
-        rival = RIVALS[name]
+        rival = ARM_RIVALS[name]
         entry = replace(base, name=rival.title, version=stage.arm.version(rival.package))
         if not entry.version:
             yield replace(entry, why="has no wheel for AArch64 and this Python")
@@ -124,7 +126,9 @@ def compete(stage: Stage, rivals: Sequence[str]) -> Iterator[ArmResult]:
 
 def _build(stage: Stage, judge: Judge) -> Ours:
     raw = {"target": stage.core.target, "tuning": stage.tuning, "name": "network"}
-    if stage.precision != "float32":
+    if stage.precision == "float16":
+        raw |= {"compute_as": "float16", "max_error": str(PRECISIONS["float16"])}
+    elif stage.precision == "int8":
         calibration = judge.calibration(stage.folder / "calibration.npz")
         raw |= {"quantize": stage.precision, "calibration": str(calibration), "max_loss": "1"}
     return build_ours(make_options(stage.model, raw), stage.folder / "ours", 1)
@@ -132,9 +136,9 @@ def _build(stage: Stage, judge: Judge) -> Ours:
 
 def _rival(stage: Stage, ours: Ours, judge: Judge, name: str, entry: ArmResult) -> ArmResult:
     """A rival in the first order that it takes."""
-    rival, folder = RIVALS[name], stage.folder / name
+    rival, folder = ARM_RIVALS[name], stage.folder / name
     made = prepare(judge.graph, stage.model, rival.format, rival.orders[0], folder)
-    if stage.precision != "float32":
+    if stage.precision == "int8":
         made = quantized(name, made, judge.samples_of(made), folder)
     data, found = write_inputs(judge.inputs_of(made), folder)
     emulator, *options, python = stage.arm.command(stage.core)
@@ -155,7 +159,7 @@ def _rival(stage: Stage, ours: Ours, judge: Judge, name: str, entry: ArmResult) 
 
 def _nothing(name: str, python: str, folder: Path) -> list[str]:
     """The words for a rival with an empty network."""
-    rival = RIVALS[name]
+    rival = ARM_RIVALS[name]
     made = prepare(noop_graph(), folder, rival.format, rival.orders[0], folder)
     files = write_inputs({made.inputs[0]: np.zeros((1, 1, 1, 1), np.float32)}, folder)
     return [python, str(CHILD), name, str(made.file), "1", *map(str, files)]

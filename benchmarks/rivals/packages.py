@@ -8,7 +8,17 @@ from importlib import metadata
 from pathlib import Path
 
 from rivals.compilers import Iree, Tvm
-from rivals.runtimes import LiteRt, Mnn, Ncnn, OnnxRuntime, OpenVino, PyTorch, Runtime
+from rivals.runtimes import (
+    LiteRt,
+    Mnn,
+    MnnHalf,
+    Ncnn,
+    NcnnHalf,
+    OnnxRuntime,
+    OpenVino,
+    PyTorch,
+    Runtime,
+)
 
 
 @dataclass(frozen=True)
@@ -57,3 +67,9 @@ RIVALS: dict[str, Rival] = {
     "iree": Rival("IREE", "iree-base-runtime", "onnx", ("nchw",), Iree, True),
     "tvm": Rival("TVM", "apache-tvm", "onnx", ("nchw",), Tvm, True),
 }  # fmt: skip
+
+#: Those that compute in half precision on Arm processors that can.
+HALF_RIVALS: dict[str, Rival] = {
+    "ncnn-half": Rival("ncnn half", "ncnn", "ncnn", ("nchw",), NcnnHalf),
+    "mnn-half": Rival("MNN half", "MNN", "mnn", ("nchw", "nhwc"), MnnHalf),
+}

@@ -189,6 +189,8 @@ class OpenVino(Runtime):
 class Ncnn(Runtime):
     """ncnn, on a network from pnnx."""
 
+    half = False
+
     def __init__(self, file: Path, threads: int) -> None:
         super().__init__(file, threads)
         import ncnn
@@ -198,7 +200,8 @@ class Ncnn(Runtime):
         options = self.net.opt
         options.num_threads = threads
         options.use_vulkan_compute = False
-        options.use_fp16_packed = options.use_fp16_storage = options.use_fp16_arithmetic = False
+        options.use_fp16_packed = options.use_fp16_storage = self.half
+        options.use_fp16_arithmetic = self.half
         options.use_bf16_storage = False
         if self.net.load_param(str(file)) or self.net.load_model(str(file.with_suffix(".bin"))):
             raise RuntimeError(f"ncnn does not load {file.name}")
@@ -231,6 +234,12 @@ class Ncnn(Runtime):
         return {str(k): np.array(mat)[np.newaxis] for k, mat in enumerate(self.found)}
 
 
+class NcnnHalf(Ncnn):
+    """The same in half precision."""
+
+    half = True
+
+
 def _narrow(array: NDArray[Any]) -> NDArray[Any]:
     """Row-major; ncnn and MNN know integers of 32 bits alone."""
     wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8
@@ -238,7 +247,9 @@ def _narrow(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class Mnn(Runtime):
-    """MNN's CPU backend by its session interface, precision "high"."""
+    """MNN's CPU backend by its session interface; precision "high" is float32."""
+
+    precision = "high"
 
     def __init__(self, file: Path, threads: int) -> None:
         super().__init__(file, threads)
@@ -247,7 +258,7 @@ class Mnn(Runtime):
         self.mnn = MNN
         self.interpreter = MNN.Interpreter(str(file))
         self.session = self.interpreter.createSession(
-            {"numThread": threads, "backend": "CPU", "precision": "high"}
+            {"numThread": threads, "backend": "CPU", "precision": self.precision}
         )
 
     def set(self, inputs: Mapping[str, F32]) -> None:
@@ -273,3 +284,9 @@ class Mnn(Runtime):
         mnn, found = self.mnn, _narrow(array)
         kind = mnn.Halide_Type_Int if found.dtype == np.int32 else mnn.Halide_Type_Float
         return mnn.Tensor(array.shape, kind, found, mnn.Tensor_DimensionType_Caffe)
+
+
+class MnnHalf(Mnn):
+    """The same in half precision, where the processor has it."""
+
+    precision = "low"

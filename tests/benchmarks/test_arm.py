@@ -19,13 +19,14 @@ from needs import missing, need_runner, need_toolchain
 from networks import write_network
 from rivals import arm64
 from rivals.arm64 import CORES, ArmPython
-from rivals.arm_contest import ArmResult, as_arm_svg, as_arm_table
+from rivals.arm_contest import ARM_RIVALS, PRECISIONS, ArmResult, as_arm_svg, as_arm_table
 from rivals.convert import Prepared, prepare
 from rivals.counted import count_calls, judge_pieces
 from rivals.judge import Judge
 from rivals.ours import build_ours
-from rivals.packages import RIVALS
+from rivals.packages import HALF_RIVALS, RIVALS
 from rivals.quantizers import quantized
+from rivals.runtimes import Mnn, MnnHalf, Ncnn, NcnnHalf
 
 pytest.importorskip("onnx")
 
@@ -83,6 +84,17 @@ def test_the_table_compares_without_the_calls_and_says_who_is_out() -> None:
     picture = as_arm_svg([OURS, RIVAL, OUT])
     assert "2.75 x" in picture
     assert "ncnn" not in picture
+
+
+def test_rivals_in_half_precision_are_others_with_another_setting() -> None:
+    for name, rival in HALF_RIVALS.items():
+        other = ARM_RIVALS[name.removesuffix("-half")]
+        assert isinstance(rival.load, type) and isinstance(other.load, type)
+        assert issubclass(rival.load, other.load)
+        assert (rival.package, rival.format) == (other.package, other.format)
+    assert (NcnnHalf.half, Ncnn.half) == (True, False)
+    assert (MnnHalf.precision, Mnn.precision) == ("low", "high")
+    assert PRECISIONS["float32"] < PRECISIONS["float16"] < 0.1
 
 
 def test_runtimes_are_told_which_core_it_is(tmp_path: Path) -> None:
