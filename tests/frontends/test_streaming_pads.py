@@ -416,6 +416,27 @@ def test_a_beginning_that_is_joined_with_the_rest(size: int, ahead: int, block: 
     assert calls and calls.latency == ahead
 
 
+@pytest.mark.parametrize("block", [1, 4])
+@pytest.mark.parametrize("same", [True, False])
+def test_constants_beside_the_steps(same: bool, block: int) -> None:
+    """As a speaker's features, the same for all steps, or the number of the step."""
+    p = Path()
+    p.add(Conv((1,), ((1, 1),), (1,)), p.b.weight(3, C, C))
+    numbers = np.ones(STEPS) if same else 0.1 * np.arange(STEPS)
+    beside = p.b.constant("beside", np.outer(numbers, [0.5, -1.0])[None])
+    p.add(Concat(2), beside)
+    p.add(Conv((1,), ((2, 0),), (1,)), p.b.weight(3, C + 2, C))
+    assert compare(p.graph(), block, AUTO) == STEPS - 1
+
+
+def test_other_constants_beside_the_steps() -> None:
+    p = Path()
+    p.add(Concat(2), p.b.constant("beside", np.random.default_rng(0).random((1, STEPS, 2))))
+    p.add(Conv((1,), ((2, 0),), (1,)), p.b.weight(3, C + 2, C))
+    with pytest.raises(UnsupportedError, match=r"concat.*constant for each step, not evenly"):
+        to_streaming(p.graph(), time_axis={"x": 1})
+
+
 def test_a_beginning_of_something_else() -> None:
     p = Path()
     first = p.b.node(Slice((0, 0, 0), (1, 1, C), (1, 1, 1)), [p.value])

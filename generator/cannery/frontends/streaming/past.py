@@ -457,6 +457,17 @@ class Builder:
 
         return self._once(("clock", every), make)
 
+    def repeated(self, value: str, axis: int, count: int) -> str:
+        """The one element of an axis, or as many as it has already, `count` times."""
+        shape = self.types[value].shape
+        if shape[axis] == count:
+            return value
+        wide = (*shape[:axis], count, *shape[axis + 1 :])
+        return self._once(
+            ("repeated", value, axis, count),
+            lambda: self.op(Expand(wide), f"{value}/repeated", value),
+        )
+
     def scalar(self, number: float, dtype: DType = DType.FLOAT32) -> str:
         """One element."""
         return self._once(

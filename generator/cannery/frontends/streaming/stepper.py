@@ -22,6 +22,7 @@ from cannery.frontends.streaming.windows import along_time
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
 from cannery.ir.graph import Array, Calls, Graph, Node
 from cannery.ir.registry import Elementwise
+from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Identity, Reshape, Transpose
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.recurrent.base import SEQUENCE, Recurrent
@@ -220,6 +221,8 @@ class Stepper:
         for k, axis in self._constants_by_step(node, streams):
             value = node.inputs[k]
             found[k] = by_step(self.builder, value, self.graph.constants[value], axis, stream)
+            if isinstance(node.op, Concat):
+                found[k] = self.builder.repeated(found[k], axis, stream.count)
             times[k] = replace(stream, time=axis, lead=None)
         return tuple(found), times
 
@@ -227,7 +230,7 @@ class Stepper:
         self, node: Node, streams: Sequence[Stream | None]
     ) -> Iterator[tuple[int, int]]:
         """Which inputs are constants with an element for each step, along which axis."""
-        if not isinstance(node.op, Elementwise | Pointwise):
+        if not isinstance(node.op, Elementwise | Pointwise | Concat):
             return
         ranks = [self.graph.types[v].rank for v in node.inputs]
         place, source = next((k, s) for k, s in enumerate(streams) if s and not s.final)
@@ -236,7 +239,8 @@ class Stepper:
         steps = self.graph.types[node.inputs[place]].shape[time]
         for k, value in enumerate(node.inputs):
             array, axis = self.graph.constants.get(value), ranks[k] + time
-            if array is not None and axis >= 0 and array.shape[axis] == steps > 1:
+            joined = isinstance(node.op, Concat) and node.op.axis == axis
+            if array is not None and axis >= 0 and array.shape[axis] == steps > 1 and not joined:
                 yield k, axis
 
     def _begins(self, node: Node) -> bool:
