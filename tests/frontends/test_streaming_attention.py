@@ -142,6 +142,8 @@ def test_what_comes_before_attention_may_delay_it(back: int, taps: int, block: i
     b = Tame(3)
     x = b.node(Pad(((0, 0), (back, 0), (0, 0)), 0.5), [b.input("x", (1, STEPS, 3))])
     x = b.node(Slice((0, 0, 0), (1, STEPS, 3), (1, 1, 1)), [x])
+    number = b.constant("number", 0.1 * np.arange(STEPS)[:, None])  # padding, too, differs then
+    x = b.node(Add(), [x, number])
     mask = np.where(band(3, 2), -0.2 * np.abs(DISTANCE), -np.inf)
     scores = b.node(MatMul(transpose_b=True), [b.node(MatMul(), [x, b.weight(3, 3)]), x])
     scaled = b.node(Mul(), [scores, b.constant("scale", np.full((), 0.7))])

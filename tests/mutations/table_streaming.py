@@ -135,9 +135,9 @@ CHANGES: tuple[Change, ...] = (
         "if False:",
     ),
     _attention(
-        "attention to padding sees what comes later",
-        "+ band.mask()[:, band.behind :]",
-        "+ 0 * band.mask()[:, band.behind :]",
+        "attention to padding has the shares of other distances",
+        "array[..., -keys:] if _by_steps(array)",
+        "array[..., :keys] if _by_steps(array)",
     ),
     _past(
         "recurrent layers begin before their sequence does in some calls",

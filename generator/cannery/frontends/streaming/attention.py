@@ -144,8 +144,6 @@ def _lead(b: Builder, a: Attention, leads: Sequence[Stream], band: _Band) -> Arr
     keys = band.count + band.ahead
     (found,) = results(a.product.op, known(query, band.count), known(key, keys))
     for node in a.between:
-        if node is a.between[-1]:
-            found = np.asarray(found, np.float32) + band.mask()[:, band.behind :]
         constants = {v: b.graph.constants[v] for v in node.inputs if v in b.graph.constants}
         moved = {v: band.moved(array) for v, array in constants.items()}
         cut = {v: array[..., -keys:] if _by_steps(array) else array for v, array in moved.items()}
