@@ -28,6 +28,17 @@ def test_halves_go_away_from_zero_so_some_factors_have_none() -> None:
     assert product_of_doubles(OP, np.asarray([0.25]), np.asarray([100])) is None
 
 
+def test_the_step_to_the_lowest_result_is_proved_as_well() -> None:
+    """Of these factors the nearest multiplier is wrong for one sum, just above that step."""
+    for zero, factor, last in (
+        (127, 4.997362884486588e-05, -5092686),
+        (5, 3.038057946452224e-06, -43613388),
+    ):
+        op = QuantizedMatMul(dtype=DType.INT8, zero=zero, held=(-128, 127))
+        found = product_of_doubles(op, np.asarray([factor]), np.asarray([2**27]))
+        assert found is None or found.value(np.asarray([last])) + 127 == 0
+
+
 @pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("zero", [-128, -7, 5])
 @pytest.mark.parametrize("reals", [(0.0137, 0.0021), (0.25, 0.125), (0.00123, 0.011, 0.0019)])

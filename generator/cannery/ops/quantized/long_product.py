@@ -150,12 +150,16 @@ def _differs(
     found: LongProduct, op: QuantizedProduct, factors: NDArray[np.float64], largest: I64,
     wanted: Rounding,
 ) -> NDArray[np.bool_]:  # fmt: skip
-    """Of which channels a product gives another result for any sum."""
+    """Of which channels a product gives another result for any sum.
+
+    What is wanted rises within two sums of where real numbers would: sums on both sides of that are
+    tried for every step.
+    """
     assert op.held is not None
     zero, (low, high) = op.zero or 0, op.held
     steps = np.arange(low - zero + 1, high - zero + 1, dtype=np.float64)[:, None]
     with np.errstate(all="ignore"):
-        places = np.nan_to_num((steps - np.copysign(0.5, steps - 0.5)) / factors, nan=0.0)
+        places = np.nan_to_num((steps - 0.5) / factors, nan=0.0)
     near = np.clip(np.floor(places), -largest, largest).astype(np.int64)
     differs = np.zeros(factors.shape, np.bool_)
     for more in range(-_NEAR, _NEAR + 1):
