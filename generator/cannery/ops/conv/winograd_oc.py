@@ -157,6 +157,8 @@ class WinogradOc(Schedule):
     points: ClassVar[int]
     at_points: ClassVar[Points] = POINTS
     most_unrolled: ClassVar[int] = MAX_UNROLLED
+    #: Whether three channels, stored as four, are also multiplied by lane: of floats, that spills.
+    three_by_lane: ClassVar[bool] = False
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if reason := why_not_dense(graph, step):
@@ -360,8 +362,8 @@ class WinogradOc(Schedule):
         return emulate(self.tile(graph, step), graph, step, inputs)
 
     def _words(self, shape: ConvShape, isa: Isa, lanes: int, tile: tuple[int, int]) -> list[str]:
-        """The ways in which an input can reach all lanes. Three channels are stored as four."""
-        three = shape.ic == THREE and isa.multiplies_by_lane(lanes)
+        """The ways in which an input can reach all lanes."""
+        three = self.three_by_lane and shape.ic == THREE and isa.multiplies_by_lane(lanes)
         return tile_words(shape, isa, lanes, tile) + ["lane"] * three
 
     def _orders(self, shape: ConvShape, batch: int, *, single: bool) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ class _F4(WinogradOc):
     points = ConvWinogradOc.points
     at_points: ClassVar[Points] = RECIPROCALS
     most_unrolled = MAX_UNROLLED
+    three_by_lane = True
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class _F2(WinogradOc):
     id = ConvWinogradOcF2.id
     points = ConvWinogradOcF2.points
     most_unrolled = MAX_UNROLLED
+    three_by_lane = True
 
 
 @schedule
