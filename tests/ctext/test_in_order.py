@@ -156,6 +156,16 @@ def test_what_is_not_understood_stays() -> None:
     assert "const f32x4 v0_0 = f32x4_fnma(t0_2" in in_order(used, REGISTERS, beside=False)
 
 
+@pytest.mark.parametrize("last", ["f32x4_store(y, sum);", "sum = f32x4_add(x0, x1);"])
+def test_a_name_that_hides_another_one_stays(last: str) -> None:
+    loads = "".join(f"const f32x4 x{k} = f32x4_load(x + {4 * k});\n" for k in range(12))
+    inner = "{ const f32x4 w = f32x4_load(x + 48);\nf32x4_store(y + 4, w); }\n"
+    code = f"{HEAD}{{\n{loads}{inner}{last}\n}}\n}}\n"
+    hides = re.sub(r"\bw\b", "sum", code)
+    assert in_order(code, REGISTERS, beside=False) != code
+    assert in_order(hides, REGISTERS, beside=False) == hides
+
+
 @pytest.mark.parametrize(("cpu", "gain"), [("cortex-a53", 0.88), ("cortex-a55", 0.88)])
 def test_an_order_takes_fewer_cycles(cpu: str, gain: float, tmp_path: Path) -> None:
     toolchain = need_toolchain(cpu.replace("cortex", "aarch64"))

@@ -128,8 +128,15 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "what is read after a run vanishes with its scope",
         "generator/cannery/ctext/statements.py",
-        "if read_later or not made",
-        "if not made",
+        "if read_later or hidden",
+        "if hidden",
+        ("tests/ctext/test_in_order.py",),
+    ),
+    Change(
+        "one name stands for two variables",
+        "generator/cannery/ctext/statements.py",
+        "if read_later or hidden",
+        "if read_later",
         ("tests/ctext/test_in_order.py",),
     ),
     _dual(

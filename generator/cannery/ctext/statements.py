@@ -74,6 +74,8 @@ class _Reader:
     scopes: list[dict[str, str]] = field(default_factory=lambda: [{}])
     lanes: dict[str, tuple[str, str]] = field(default_factory=dict)
     outer: dict[str, str] = field(default_factory=dict)
+    #: Variables from outside the run that it reads.
+    given: set[str] = field(default_factory=set)
 
     def read(self, statement: str) -> None:
         """Raises _UnknownError."""
@@ -132,6 +134,7 @@ class _Reader:
                 if not scope[name]:
                     raise _UnknownError
                 return scope[name]
+        self.given.add(name)
         return name
 
     def _made(self, operation: Operation, name: str) -> str:
@@ -212,7 +215,7 @@ def _run(lines: Sequence[str], parsed: Sequence[list[str]], at: int, end: int) -
     declared = set(re.findall(r"\bf32x4 (\w+) =", text))
     for names in re.findall(r"\bf32x4 (\w+(?:, \w+)+);", text):
         declared.update(names.split(", "))
-    reader = _Reader(set(re.findall(r"\w+", text)), declared)
+    reader = _Reader(set(re.findall(r"\w+", text)), set(declared))
     try:
         for item in (item for line in parsed[at:end] for item in line):
             if item == "{":
@@ -226,7 +229,8 @@ def _run(lines: Sequence[str], parsed: Sequence[list[str]], at: int, end: int) -
     after = _rest_of_scope(lines[end:])
     made = {operation.name for operation in reader.operations}
     read_later = any(re.search(rf"\b{name}\b", after) for name in reader.scopes[0])
-    if read_later or not made >= {*reader.outer.values()}:
+    hidden = declared & (reader.given | reader.outer.keys())  # one name for two variables
+    if read_later or hidden or not made >= {*reader.outer.values()}:
         return None
     constants, results = (tuple(pairs.items()) for pairs in (reader.constants, reader.outer))
     return Run(tuple(reader.operations), constants, results)
