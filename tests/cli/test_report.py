@@ -67,6 +67,7 @@ def test_a_microcontroller_has_guarantees(
     told = json.loads(capsys.readouterr().out)
     found, curve = told["guarantees"], told["ram_curve"]
     assert curve["least"] <= curve["points"][-1]["bytes"] and curve["points"][0]["time"] == 1
+    assert told["sources"]["memory against time"] == "estimated"
     assert found["broken"] == [] and found["flow"]["loops"] and found["stack"][0]["bytes"] > 0
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "tiny_run_in" in text and "No plan of these steps takes less than 0 bytes" in text

@@ -17,12 +17,16 @@ import pytest
 
 from browser import open_page
 from cannery.errors import ToolchainError
+from cannery.execution.numbers import Numbers
+from cannery.ir.graph import FloatLayer
+from cannery.ops.quantized.sums import SumBound
 from cannery.reporting import page
 from cannery.reporting.comparison import Limits, compare
 from cannery.reporting.facts import Facts
 from cannery.reporting.page import Side, render_page
 from cannery.reporting.picture import network_picture
 from cannery.reporting.plotly_bundle import plotly_text
+from cannery.reporting.sheet import sheet
 from reporting.examples import EVIL, certain, facts, measured, tried
 
 _FIGURES = ("times", "roofline", "tried", "memory", "sizes")
@@ -114,6 +118,19 @@ def test_guarantees_are_shown_where_there_are_any() -> None:
         assert text in found.text
     assert "1024 bytes of stack, the bound is 96" in found.text, "what contradicts a bound"
     assert shown.as_dict()["guarantees"]["flash"] == 3000
+    assert shown.as_dict()["sources"]["guarantees"] == "exact"
+    assert "guarantees" not in side("A", facts()).as_dict()["sources"]
+
+
+@pytest.mark.parametrize(("number", "text"), [(1, "1 layer of"), (2, "2 layers of")])
+def test_layers_are_counted_in_english(number: int, text: str) -> None:
+    sums = (SumBound("conv", 99),) * number
+    floats = (FloatLayer("soft", "why", differs=True),) * number
+    numbers = Numbers(sums, floats, (-1.0, 1.0), (), ())
+    rows = sheet(replace(certain(""), numbers=numbers))[-1].rows
+    assert [row[2] for row in rows] == [
+        f"of 2,147,483,647, in {text} integer products", f"not those of {text} floats"
+    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("no_plotly")

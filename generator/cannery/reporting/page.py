@@ -39,7 +39,7 @@ from cannery.reporting.plotly_bundle import plotly_text
 from cannery.reporting.ram_curve import curve_json, curve_table
 from cannery.reporting.roofline import Roof, layer_roof
 from cannery.reporting.sheet import loops, sheet, sheet_json
-from cannery.reporting.sources import Told, told
+from cannery.reporting.sources import CURVE, GUARANTEES, Told, told
 from cannery.reporting.tables import Table
 from cannery.reporting.tried import TriedByLayer
 
@@ -100,7 +100,9 @@ class Side:
     @property
     def told(self) -> Sequence[Told]:
         """Which figures are measured and which are estimated."""
-        return told(self.facts, self.measured, self.tried)
+        certain = () if self.guarantees is None else (GUARANTEES,)
+        curve = () if self.curve is None else (CURVE,)
+        return (*told(self.facts, self.measured, self.tried), *certain, *curve)
 
     def roof(self, layer: Layer) -> Roof | None:
         """The least time of a layer."""

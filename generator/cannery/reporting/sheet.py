@@ -118,9 +118,9 @@ def _numbers(numbers: Numbers) -> list[list[object]]:
     rows: list[list[object]] = []
     if numbers.sums:
         largest = max(each.largest for each in numbers.sums)
-        text = f"of 2,147,483,647 in the {len(numbers.sums)} layers that multiply integers"
+        text = f"of 2,147,483,647, in {_layers(len(numbers.sums))} of integer products"
         rows.append(["largest sum", f"{largest:,}", text])
-    layers = f"not those of {len(numbers.differing)} layers of floats"
+    layers = f"not those of {_layers(len(numbers.differing))} of floats"
     same = "yes" if not numbers.differing else "no"
     rows.append(["same bits everywhere", same, layers if numbers.differing else ""])
     low, high = numbers.box
@@ -130,3 +130,7 @@ def _numbers(numbers: Numbers) -> list[list[object]]:
         text = f"at most, for inputs from {low:g} to {high:g}" if known else bound.reason
         rows.append([f"error of {bound.output}", shown, f"{text}; seen: {seen:.2g}"])
     return rows
+
+
+def _layers(number: int) -> str:
+    return f"{number} layer" if number == 1 else f"{number} layers"

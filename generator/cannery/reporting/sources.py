@@ -20,6 +20,15 @@ class Told:
     why: str
 
 
+#: The sheet of guarantees, and memory against time, where there are any.
+GUARANTEES = Told(
+    "guarantees", "exact",
+    "bounds for every run, from the machine code and the plan; what runs show is beside them. Rows "
+    "of instructions and cycles say what they take as given",
+)  # fmt: skip
+CURVE = Told("memory against time", "estimated", "bytes are exact, times are the cost model's")
+
+
 def told(facts: Facts, measured: Measured, tried: TriedByLayer) -> tuple[Told, ...]:
     """What is known about a network, and its sources."""
     return (
