@@ -68,13 +68,18 @@ def _arguments() -> argparse.Namespace:
         help="where the Python for AArch64 and the rivals are unpacked (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, default=Path("arm"), metavar="DIR")
-    return parser.parse_args()
+    given = parser.parse_args()
+    able = HALF_RIVAL_NAMES if given.half else WHOLE_RIVALS
+    given.rival = given.rival or able
+    if other := {*given.rival} - {*able}:
+        how = "in half precision" if given.half else "without --half"
+        parser.error(f"not {how}: {', '.join(sorted(other))}; there are {', '.join(able)}")
+    return given
 
 
 def _results(given: argparse.Namespace) -> Iterator[ArmResult]:
     """One after the other; raises CanneryError."""
-    rivals = tuple(given.rival or (HALF_RIVAL_NAMES if given.half else WHOLE_RIVALS))
-    arm = unpack(given.rivals_in, [ARM_RIVALS[name].package for name in rivals])
+    arm = unpack(given.rivals_in, [ARM_RIVALS[name].package for name in given.rival])
     precision = "int8" if given.int8 else "float16" if given.half else "float32"
     for core in given.core or ["cortex-a76" if given.half else "cortex-a53"]:
         empty: dict[str, CallCount] = {}
@@ -82,7 +87,7 @@ def _results(given: argparse.Namespace) -> Iterator[ArmResult]:
             folder = given.output / "work" / core / Path(name).stem
             model = write_network(name, folder) if name in NETWORKS else Path(name)
             stage = Stage(model, CORES[core], arm, given.tuning, folder.resolve(), empty, precision)
-            yield from compete(stage, rivals)
+            yield from compete(stage, given.rival)
 
 
 def main() -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import arm
 from cannery.analysis.counting import counting
 from cannery.errors import ToolchainError
 from cannery.measure.trial import random_inputs
@@ -95,6 +96,17 @@ def test_rivals_in_half_precision_are_others_with_another_setting() -> None:
     assert (NcnnHalf.half, Ncnn.half) == (True, False)
     assert (MnnHalf.precision, Mnn.precision) == ("low", "high")
     assert PRECISIONS["float32"] < PRECISIONS["float16"] < 0.1
+
+
+@pytest.mark.parametrize("words", [["--half", "--rival", "ncnn"], ["--rival", "mnn-half"]])
+def test_a_rival_of_another_precision_is_refused(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["arm.py", *words])
+    with pytest.raises(SystemExit):
+        arm.main()
+    said = capsys.readouterr().err
+    assert words[-1] in said and "there are" in said
 
 
 def test_runtimes_are_told_which_core_it_is(tmp_path: Path) -> None:
