@@ -9,7 +9,11 @@ T = TypeVar("T")
 
 
 def longest(order: Sequence[T], bears: Callable[[Sequence[T]], bool]) -> Sequence[T]:
-    """The longest beginning of a list that `bears` it, empty if none does; all of it does not."""
+    """The longest beginning of a list for which `bears` holds; empty if there is none.
+
+    `bears` is taken to hold for all beginnings up to some length. It is not asked about the empty
+    one, nor about the whole list, which the caller knows to be too much.
+    """
     low, high = 0, len(order)
     while high - low > 1:
         middle = (low + high) // 2

@@ -181,8 +181,8 @@ class HalfLayers:
     """The result of computing in half precision.
 
     `layers` do, `floats` are the others and why; `error` is max|y - r| / max|r| of the worst output
-    on the `samples`, by a model of the rounding. The bytes are those of all constants, before and
-    after.
+    on the `samples`, by a model of the rounding of exact schedules: what inexact ones add, such as
+    Winograd's tiles of 4x4, is not in it. The bytes are those of all constants, before and after.
     """
 
     layers: tuple[str, ...]
