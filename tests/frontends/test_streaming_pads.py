@@ -416,6 +416,21 @@ def test_a_beginning_that_is_joined_with_the_rest(size: int, ahead: int, block: 
     assert calls and calls.latency == ahead
 
 
+@pytest.mark.parametrize("features", [slice(0, C, 1), slice(0, 1, 1), slice(C - 1, -1, -1)])
+def test_a_beginning_of_some_features(features: slice) -> None:
+    """They may be some of the features, or all in another order."""
+    p = Path()
+    start, end, step = features.start, features.stop, features.step
+
+    def part(first: int, last: int) -> str:
+        return p.b.node(Slice((0, first, start), (1, last, end), (1, 1, step)), [p.value])
+
+    rest = p.b.node(Tanh(), [part(1, STEPS)])
+    p.value = p.b.node(Concat(1), [part(0, 1), rest])
+    p.add(Conv((1,), ((2, 0),), (1,)), p.b.weight(3, p.b.types[p.value].shape[-1], C))
+    assert compare(p.graph(), 4, AUTO) == STEPS
+
+
 @pytest.mark.parametrize("block", [1, 4])
 @pytest.mark.parametrize("same", [True, False])
 def test_constants_beside_the_steps(same: bool, block: int) -> None:

@@ -37,9 +37,15 @@ _lift = rows(f"{_PASSES}/lift_1d.py", _TEST, _RANDOM)
 _recurrent = rows(f"{_PASSES}/simplify_recurrent.py", _RANDOM,
                   "tests/frontends/test_keras_recurrent.py",
                   "tests/frontends/test_onnx_recurrent.py")  # fmt: skip
+_last_step = rows(f"{_PASSES}/simplify_recurrent.py", "tests/passes/test_texts.py")
 _one_step = rows(f"{_PASSES}/last_of_one_step.py", "tests/passes/test_texts.py")
 
 CHANGES: tuple[Change, ...] = (
+    _last_step(
+        "the last step of a sequence that has not begun is the state",
+        "op.lengths or op.first_input(source.inputs):",
+        "op.lengths:",
+    ),
     _one_step(
         "last_of_one_step forgets samples without steps",
         "steps == 1 and not op.lengths and",

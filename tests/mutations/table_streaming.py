@@ -129,6 +129,11 @@ CHANGES: tuple[Change, ...] = (
         "delay = max(early.delay, late.delay - size)",
         "delay = max(early.delay, late.delay)",
     ),
+    _beginning(
+        "a beginning has all features",
+        'b.op(from_first(begin.op, axis, late.count), f"{begin.output}/early", first)',
+        "first",
+    ),
     _attention(
         "attention waits for steps that are known before the first call",
         "if late + ahead < 0 and b.folds:",

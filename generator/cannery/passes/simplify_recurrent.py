@@ -34,7 +34,9 @@ def _take_last(rewriter: Rewriter, node: Node) -> bool:
     if source is None or not isinstance(source.op, Recurrent) or SEQUENCE not in source.op.returns:
         return False
     op, sequence = source.op, source.outputs[0]
-    if op.directions != 1 or op.lengths or not _is_last(rewriter, node, op, sequence):
+    if op.directions != 1 or op.lengths or op.first_input(source.inputs):
+        return False
+    if not _is_last(rewriter, node, op, sequence):
         return False
     hidden = _hidden(rewriter, source)
     reshape = Node(

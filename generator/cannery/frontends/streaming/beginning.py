@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from cannery.errors import UnsupportedError
 from cannery.frontends.streaming.past import Builder
 from cannery.frontends.streaming.stream import Stream
+from cannery.frontends.streaming.windows import from_first
 from cannery.ir.graph import Graph, Node
 from cannery.ops.concat.op import Concat
 from cannery.ops.logic.compare import Where
@@ -59,6 +60,8 @@ def join_beginning(
     rest, late = b.begun(value, late)
     delay = max(early.delay, late.delay - size)
     first, _ = b.delayed(first, early, delay)
+    assert isinstance(begin.op, Slice)
+    first = b.op(from_first(begin.op, axis, late.count), f"{begin.output}/early", first)
     rest, result = b.delayed(rest, late, delay + size)
     shape = (late.count, *[1] * (b.types[rest].rank - axis - 1))
     whether = b.early(delay + size, result, shape)

@@ -263,7 +263,7 @@ def _slice(b: Builder, node: Node, source: Stream) -> Stream | None:
     value = node.inputs[0]
 
     def taken(lead: Array) -> Array:
-        return results(_from_first(op, a, lead.shape[a]), lead)[0]
+        return results(from_first(op, a, lead.shape[a]), lead)[0]
 
     if step == 1:
         lead, late = source.lead, source.delay + start
@@ -272,11 +272,11 @@ def _slice(b: Builder, node: Node, source: Stream) -> Stream | None:
     else:
         value, source = (value, source) if b.folds else b.begun(value, source)
         value, result = b.windowed(value, source, Window(1, step, 1, -start), 0.0, taken)
-    b.add(replace(node, op=_from_first(op, a, b.types[value].shape[a]), inputs=(value,)))
+    b.add(replace(node, op=from_first(op, a, b.types[value].shape[a]), inputs=(value,)))
     return result
 
 
-def _from_first(op: Slice, axis: int, size: int) -> Slice:
+def from_first(op: Slice, axis: int, size: int) -> Slice:
     """The slice with the bounds of all of an axis of this size."""
     starts, ends = list(op.starts), list(op.ends)
     starts[axis], ends[axis] = 0, size
@@ -289,7 +289,7 @@ def _last_steps(b: Builder, node: Node, source: Stream, kept: int) -> Stream:
     a, late = source.time, b.lateness(node.inputs[0], source)
     assert a is not None
     found = b.last(node.inputs[0], source, kept, late)
-    b.add(replace(node, op=_from_first(op, a, kept), inputs=(found,)))
+    b.add(replace(node, op=from_first(op, a, kept), inputs=(found,)))
     return replace(source, time=FINAL, delay=late, lead=None)
 
 
