@@ -156,6 +156,14 @@ def test_what_is_not_understood_stays() -> None:
     assert "const f32x4 v0_0 = f32x4_fnma(t0_2" in in_order(used, REGISTERS, beside=False)
 
 
+@pytest.mark.parametrize(("place", "stays"), [("x + 48", False), ("y + 4", True)])
+def test_what_is_stored_and_read_again_stays(place: str, stays: bool) -> None:
+    loads = "".join(f"const f32x4 x{k} = f32x4_load(x + {4 * k});\n" for k in range(11))
+    back = f"const f32x4 w = f32x4_load({place});\nf32x4_store(y + 8, w);\n"
+    code = f"{HEAD}{{\n{loads}f32x4_store(y + 4, x0);\n{back}}}\n}}\n"
+    assert (in_order(code, REGISTERS, beside=False) == code) == stays
+
+
 @pytest.mark.parametrize("last", ["f32x4_store(y, sum);", "sum = f32x4_add(x0, x1);"])
 def test_a_name_that_hides_another_one_stays(last: str) -> None:
     loads = "".join(f"const f32x4 x{k} = f32x4_load(x + {4 * k});\n" for k in range(12))

@@ -124,6 +124,7 @@ CHANGES: tuple[Change, ...] = (
         'word = "add" if operation.word == "fma"',
         'word = "add" if operation.word == "fnma"',
     ),
+    _ordered("loads go before stores to the same place", "or _reads_back(run)", "or not run"),
     _ordered("loads wait until nothing else can be done", "len(self.lows) < _WAITING", "False"),
     Change(
         "what is read after a run vanishes with its scope",

@@ -44,6 +44,7 @@ _AHEAD, _PATIENCE = 80, 4
 #: Floats that an instruction reaches from its base, with what has to divide their distance: 2 for
 #: loads of halves, 4 for stores of whole vectors.
 _REACH, _BY_HALF, _BY_WHOLE = 8192, 2, 4
+_POINTER = re.compile(r"\W*(\w+)")
 _ADDRESS = re.compile(r"\(?(\w+)(?: \+ (\d+))?(?: \+ (\d+))?\)?")
 
 #: How many runs are remembered: those of one tile recur for each candidate.
@@ -55,11 +56,27 @@ def in_order(code: str, registers: int, *, beside: bool) -> str:
     pieces = []
     for text, run in split_runs(code):
         words = [operation.word for operation in run.operations] if run else []
-        if run is None or len(words) < _LEAST or LOAD not in words:
+        if run is None or len(words) < _LEAST or LOAD not in words or _reads_back(run):
             pieces.append(text)
             continue
         pieces += [f"{line}\n" for line in ("{", *_lines(run, registers, beside), "}")]
     return "".join(pieces)
+
+
+def _reads_back(run: Run) -> bool:
+    """Whether a run loads through a pointer through which it has stored: loads may go before
+    stores.
+
+    Memory of different pointers is different, or each element is stored after what is made of it.
+    """
+    stored: set[str] = set()
+    for operation in run.operations:
+        pointer = _POINTER.match(operation.address)
+        if operation.word == STORE and pointer:
+            stored.add(pointer[1])
+        elif operation.word == LOAD and pointer and pointer[1] in stored:
+            return True
+    return False
 
 
 @lru_cache(_REMEMBERED)
