@@ -230,6 +230,18 @@ def test_recurrent_layers_without_a_rule() -> None:
         assert bound.error is None and reason in bound.reason
 
 
+def test_sequences_that_begin_within_a_call_have_no_bound() -> None:
+    """Also where it is certain which step is the first one."""
+
+    def late(b: GraphBuilder) -> str:
+        p, first = b.input("p", (1, 5, 3)), b.input("first", (1,))
+        r = b.constant("r", weights(1, 3, 3))
+        return b.node(Rnn(3, ((Tanh(),),)), [p, r, "", first], name="y")
+
+    (bound,) = error_bounds(made(late, "generic"), 2.0, 2.0)
+    assert bound.error is None and "begins within a call" in bound.reason
+
+
 def test_what_has_no_rule_says_so() -> None:
     def steep(b: GraphBuilder) -> str:
         x = b.input("x", (1, 4))

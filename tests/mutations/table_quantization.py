@@ -244,6 +244,11 @@ CHANGES: tuple[Change, ...] = (
         "    return graph.quantization.ranges\n",
         "    return options.ranges\n",
     ),
+    _blocks(
+        "steps that wait for a stride have scales of their own",
+        "if graph.calls and graph.calls.every > 1:",
+        "if False:",
+    ),
     _raw(
         "the scale of an input is turned round",
         "float(np.float32(1.0 / factor))",

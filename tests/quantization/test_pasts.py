@@ -33,7 +33,7 @@ from cannery.quantization.quantize import quantize
 from emit.stepping_models import F, causal
 from frontends.causal_integers import FloatMaker
 from frontends.causal_nets import in_calls, sequence, wanted_in
-from frontends.keras_files import write_h5
+from frontends.keras_files import LayerSpec, chain, image, write_h5
 from needs import need_program
 from nets.stream_bench import quantized_alike
 from ops.cases import Net
@@ -274,6 +274,21 @@ def test_other_integers_in_calls_of_another_size_are_an_error(tmp_path: Path) ->
     floats = import_graph(replace(four, quantize=None, calibration=None))
     with pytest.raises(OptionError, match=r"--quantize: calls of 4 steps keep another state"):
         compile_graphs([(import_graph(one), one), (floats, four)])
+
+
+@pytest.mark.parametrize("blocks", [(1, 4), (4, 1)])
+def test_integers_of_steps_that_wait_for_a_stride_are_refused(
+    tmp_path: Path, blocks: tuple[int, ...]
+) -> None:
+    file, raw = given(tmp_path, blocks)
+    kernel = np.random.default_rng(3).standard_normal((3, F, F)).astype(np.float32)
+    config = {"filters": F, "kernel_size": 3, "padding": "causal", "strides": 2, "use_bias": False}
+    layer = LayerSpec("Conv1D", "halved", (), config, {"kernel": kernel})
+    write_h5(file, chain(image("x", STEPS, F), layer))
+    options = make_options(file, raw)
+    with pytest.raises(OptionError, match=r"calls of 1 steps.*multiples of 2"):
+        for each in options.each_block:
+            import_graph(each)
 
 
 def test_states_that_change_seldom_are_calibrated_so(tmp_path: Path) -> None:

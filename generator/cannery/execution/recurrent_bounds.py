@@ -47,6 +47,8 @@ def recurrent_spans(
     """The spans of what `op.returns` names. Raises NoBoundError."""
     (p, r), rest = inputs[:2], [*inputs[2:], *[None] * (2 + op.states + op.others - len(inputs))]
     assert p is not None and r is not None
+    if len(rest) > op.states + op.others:
+        raise NoBoundError(f"{op.kind} of a sequence that begins within a call has no rule")
     weights = [r, *(each for each in rest[op.states :] if each is not None)]
     if op.lengths or any(np.any(each.low != each.high) for each in weights):
         raise NoBoundError(f"{op.kind} with lengths, or with weights that are computed")
