@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,9 @@ _BEYOND = 2**31
 
 #: How far from its place by real numbers a step may be, in sums.
 _NEAR = 3
+
+#: So many steps are compared at a time: int16 has 65,535 of them for each channel.
+_STEPS = 1024
 
 #: The results of sums[..., N], before they are clamped.
 Rounding = Callable[[I64], I64]
@@ -158,14 +162,16 @@ def _differs(
     assert op.held is not None
     zero, (low, high) = op.zero or 0, op.held
     steps = np.arange(low - zero + 1, high - zero + 1, dtype=np.float64)[:, None]
-    with np.errstate(all="ignore"):
-        places = np.nan_to_num((steps - 0.5) / factors, nan=0.0)
-    near = np.clip(np.floor(places), -largest, largest).astype(np.int64)
     differs = np.zeros(factors.shape, np.bool_)
-    for more in range(-_NEAR, _NEAR + 1):
-        sums = np.clip(near + more, -largest, largest)
+    for first, more in product(range(0, len(steps), _STEPS), range(-_NEAR, _NEAR + 1)):
+        with np.errstate(all="ignore"):
+            places = (steps[first : first + _STEPS] - 0.5) / factors
+        near = np.floor(np.nan_to_num(places, nan=0.0)) + more
+        sums = np.clip(near, -largest, largest).astype(np.int64)
         clamped = (np.clip(each, low, high) for each in (found.value(sums), wanted(sums)))
         differs |= np.not_equal(*clamped).any(axis=0)
+        if differs.all():
+            break
     return differs
 
 
