@@ -45,7 +45,10 @@ def picking_zeros(graph: Graph, same: tuple[type[Op], ...]) -> frozenset[str]:
             picked.add(node.name)
         if isinstance(node.op, same) and _may_be_negative(graph, node, negative):
             negative |= set(node.outputs)
-    return frozenset(n.name for n in graph.nodes if n.name in picked and _is_seen(graph, n))
+    seen = _seen(graph)
+    return frozenset(
+        n.name for n in graph.nodes if n.name in picked and not seen.isdisjoint(n.outputs)
+    )
 
 
 def _may_pick(graph: Graph, node: Node, negative: set[str]) -> bool:
@@ -88,16 +91,10 @@ def _holds_minus_zero(array: Array) -> bool:
     return array.dtype.kind == "f" and bool(((array == 0) & np.signbit(array)).any())
 
 
-def _is_seen(graph: Graph, node: Node) -> bool:
-    """Whether an output may depend on the sign of a node's zeros: integers have none."""
-    waiting, seen = list(node.outputs), set[str]()
-    while waiting:
-        value = waiting.pop()
-        if value in seen or graph.types[value].dtype is not DType.FLOAT32:
-            continue
-        if value in graph.outputs:
-            return True
-        seen.add(value)
-        for reader in graph.consumers(value):
-            waiting += reader.outputs
-    return False
+def _seen(graph: Graph) -> set[str]:
+    """The values of floats on which an output may depend: integers hide the sign of a zero."""
+    seen = {name for name in graph.outputs if graph.types[name].dtype is DType.FLOAT32}
+    for node in reversed(graph.nodes):
+        if not seen.isdisjoint(node.outputs):
+            seen |= {i for i in node.inputs if i and graph.types[i].dtype is DType.FLOAT32}
+    return seen

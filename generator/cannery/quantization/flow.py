@@ -115,9 +115,12 @@ class Flow:
     def origin(self, value: str) -> str:
         """The value whose elements are all those of this one, now or in earlier calls, but zeros.
 
-        Parts of a value are not traced to it: their range may be smaller.
+        Parts of a value are not traced to it: their range may be smaller. Constants have no range,
+        so what is moved from one is its own origin.
         """
         while source := self._presents.get(value) or self._whole_before(value):
+            if source not in self._above:
+                break
             value = source
         return value
 
