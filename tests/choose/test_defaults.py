@@ -11,12 +11,12 @@ from cannery.choose import defaults, recheck
 from cannery.choose.defaults import Defaults, estimated_options
 from cannery.choose.plan import make_segments, overlap
 from cannery.choose.recheck import network_error
-from cannery.ir.graph import Graph
+from cannery.ir.graph import Graph, HalfLayers
 from cannery.ir.tensor import DType
 from cannery.layouts import nhwc
 from cannery.ops.conv.op import Conv
-from cannery.ops.elementwise import Relu
-from cannery.quantization.half_layers import compute_in_half
+from cannery.ops.elementwise import Relu, Sqrt
+from cannery.quantization.half_layers import able_steps, compute_in_half, in_half
 from cannery.schedule.program import Choice, Step
 from cannery.target.isa import isa
 from cannery.target.targets import find_target
@@ -131,6 +131,18 @@ def test_in_half_precision_some_steps_may_be_inexact() -> None:
     assert 0 < inexact(2 * most - 1e-6) < 4
     assert network_error(graph, chosen(2 * most - 1e-6)) < most
     assert inexact(rounding) == 0
+
+
+def test_a_step_whose_tiles_are_no_numbers_is_exact() -> None:
+    """The emulated error of such a step is so large that its square is no float."""
+    net = Net()
+    x = net.input("x", (1, 16, 16, 16))
+    roots = net.node(Sqrt(), [net.node(SAME, [x, net.weight(3, 3, 16, 16)])])
+    graph = net.graph(roots)
+    graph = in_half(graph, able_steps(graph))
+    graph = replace(graph, half_layers=HalfLayers(("roots",), (), 0.0, 1, 0, 0))
+    plan = Defaults(graph, make_segments(graph), isa("neon64half"), nhwc.ORDER, 0.1).plan()
+    assert not any(choice.inexact for _, choice in plan.picks)
 
 
 def test_what_is_known_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:

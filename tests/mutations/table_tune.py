@@ -135,6 +135,12 @@ CHANGES: tuple[Change, ...] = (
         "tests/choose/test_defaults.py",
     ),
     _defaults(
+        "losses without bound are squared",
+        "(1.0 if error is None else error) / sqrt(step.macs(self.graph) + 1)",
+        "(1.0 if error is None else error) ** 2 / (step.macs(self.graph) + 1)",
+        "tests/choose/test_defaults.py",
+    ),
+    _defaults(
         "options lie beside known chains",
         "elif any(overlap(segment, self.segments[other]) for other in known):",
         "elif any(segment.first == self.segments[other].first for other in known):",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import sqrt
 
 from cannery.choose.bisect import longest
 from cannery.choose.bounded import MemoryBounds
@@ -124,7 +125,7 @@ class Defaults:
         def loss(k: int) -> float:
             step = self.segments[k].step
             error = emulated_error(self.graph, step, choices[k].schedule)
-            return (1.0 if error is None else error) ** 2 / (step.macs(self.graph) + 1)
+            return (1.0 if error is None else error) / sqrt(step.macs(self.graph) + 1)
 
         found: dict[int, Plan] = {}
 
