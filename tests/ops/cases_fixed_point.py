@@ -117,6 +117,10 @@ for _name, _op, _dtype in (
     add_case(f"fixed_{_name}_of_one_shape", _pair, tolerance=0.0)
 
 
+#: Fewer than two vectors of the narrowest instruction set.
+add_case("fixed_sum_of_few", partial(pair, FixedSum(*_SUM), (7,), (7,), INT8), tolerance=0.0)
+
+
 @case(tolerance=0.0)
 def fixed_sum_of_words() -> Graph:
     """Numbers at both ends of int16, of which one is halved."""
