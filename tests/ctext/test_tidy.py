@@ -34,3 +34,15 @@ def test_tidy_code_stays() -> None:
         once = tidy(path.read_text())
         assert tidy(once) == once
         assert once.split() == path.read_text().split()
+
+
+def test_sums_with_zero_and_products_with_one_are_left_out() -> None:
+    assert tidy("y = a[0 + i * 1] + f(b + 0, 0 + c);") == "y = a[i] + f(b, c);\n"
+    assert tidy("p = x + (t * 384 + 0 + oc);") == "p = x + (t * 384 + oc);\n"
+    assert tidy("for (;;)    {\n}") == "for (;;) {\n}\n"
+
+
+def test_numbers_that_end_or_begin_with_them_stay() -> None:
+    for code in ("y = 10 + i * 12;", "y = x * 1.0f + 0.5f;", "y = a + 0 * b;", "y = a * 1 * b;"):
+        assert tidy(code) == code + "\n"
+    assert tidy('f("a + 0;"); /* (0 + i) */') == 'f("a + 0;"); /* (0 + i) */\n'

@@ -54,7 +54,7 @@ static void tiny_L01_conv_direct_oc(const float *CANNERY_RESTRICT x, float *CANN
         float *yr = y + (oh * 12);
         for (int t = 0; t < 2; ++t) {
             for (int b = 0; b < 3; ++b) {
-                const int oc = 0 + b * 1;
+                const int oc = b;
                 const float *xp = xr + t * 2;
                 float *yp = yr + oc + t * 6;
                 const float *wk = tiny_L01_conv_direct_oc_w + b * 9;
@@ -64,7 +64,7 @@ static void tiny_L01_conv_direct_oc(const float *CANNERY_RESTRICT x, float *CANN
                 f32x1 a1_0 = f32x1_load(bk);
                 for (int kh = 0; kh < 3; ++kh) {
                     for (int kw = 0; kw < 3; ++kw) {
-                        const float *xk = xp + (kh * 5 + kw * 1);
+                        const float *xk = xp + (kh * 5 + kw);
                         {
                             const f32x1 w0 = f32x1_load(wk);
                             const f32x1 x0_f32x1 = f32x1_load1(xk);
@@ -136,11 +136,11 @@ static void tiny_L03_matmul_dense_k(const float *CANNERY_RESTRICT x, float *CANN
     const float *br = tiny_L03_matmul_dense_k_b;
     float *yr = y;
     for (int b = 0; b < 2; ++b) {
-        for (int t = 0; t < 1; ++t)         {
-            const int oc = 0 + b * 1;
+        for (int t = 0; t < 1; ++t) {
+            const int oc = b;
             const float *ap = ar + (t * 0);
             const float *wp = br + oc * 12;
-            float *yp = yr + (t * 0 + 0 + oc);
+            float *yp = yr + (t * 0 + oc);
             f32x1 a0_0 = f32x1_zero();
             f32x1 a0_0s1 = f32x1_zero();
             f32x1 a0_0s2 = f32x1_zero();
@@ -231,7 +231,7 @@ static void tiny_L04_softmax_row(const float *CANNERY_RESTRICT x, float *CANNERY
 {
     const float *xr = x;
     float *yr = y;
-    f32x1 v0 = f32x1_load(xr + 0);
+    f32x1 v0 = f32x1_load(xr);
     f32x1 v1 = f32x1_load(xr + 1);
     f32x1 m0 = v0;
     f32x1 m1 = v1;
@@ -246,7 +246,7 @@ static void tiny_L04_softmax_row(const float *CANNERY_RESTRICT x, float *CANNERY
     p0 = f32x1_add(p0, p1);
     const f32x1 scale = f32x1_set1(1.0f / f32x1_hsum(p0));
     v0 = f32x1_mul(v0, scale);
-    f32x1_store(yr + 0, v0);
+    f32x1_store(yr, v0);
     v1 = f32x1_mul(v1, scale);
     f32x1_store(yr + 1, v1);
 }

@@ -66,7 +66,7 @@ static void tiny_L01_conv_direct_oc(const float *CANNERY_RESTRICT x, float *CANN
                 f32x4 a1_0 = f32x4_load(bk);
                 for (int kh = 0; kh < 3; ++kh) {
                     for (int kw = 0; kw < 3; ++kw) {
-                        const float *xk = xp + (kh * 5 + kw * 1);
+                        const float *xk = xp + (kh * 5 + kw);
                         CANNERY_OPAQUE_PTR(xk); /* the next tap loads again what it shares with this one */
                         {
                             const f32x4 w0 = f32x4_load_aligned(wk);
@@ -140,11 +140,11 @@ static void tiny_L03_matmul_dense_k(const float *CANNERY_RESTRICT x, float *CANN
     const float *br = tiny_L03_matmul_dense_k_b;
     float *yr = y;
     for (int b = 0; b < 2; ++b) {
-        for (int t = 0; t < 1; ++t)         {
-            const int oc = 0 + b * 1;
+        for (int t = 0; t < 1; ++t) {
+            const int oc = b;
             const float *ap = ar + (t * 0);
             const float *wp = br + oc * 12;
-            float *yp = yr + (t * 0 + 0 + oc);
+            float *yp = yr + (t * 0 + oc);
             f32x4 a0_0 = f32x4_zero();
             f32x4 a0_0s1 = f32x4_zero();
             f32x4 a0_0s2 = f32x4_zero();
@@ -186,7 +186,7 @@ static void tiny_L04_softmax_row(const float *CANNERY_RESTRICT x, float *CANNERY
 {
     const float *xr = x;
     float *yr = y;
-    f32x4 v0 = f32x4_add(f32x4_load_n(xr + 0, 2), f32x4_load(tiny_L04_softmax_row_tail));
+    f32x4 v0 = f32x4_add(f32x4_load_n(xr, 2), f32x4_load(tiny_L04_softmax_row_tail));
     f32x4 m0 = v0;
     const f32x4 top = f32x4_set1(f32x4_hmax(m0));
     v0 = f32x4_sub(v0, top);
@@ -194,7 +194,7 @@ static void tiny_L04_softmax_row(const float *CANNERY_RESTRICT x, float *CANNERY
     v0 = p0;
     const f32x4 scale = f32x4_set1(1.0f / f32x4_hsum(p0));
     v0 = f32x4_mul(v0, scale);
-    f32x4_store_n(yr + 0, v0, 2);
+    f32x4_store_n(yr, v0, 2);
 }
 
 CANNERY_ENTRY void tiny_run_in(void *workspace, const float *image, float *scores)

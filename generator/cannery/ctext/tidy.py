@@ -1,4 +1,4 @@
-"""Indents generated C by its braces, so that templates need not care."""
+"""Indents generated C by its braces and drops additions of 0, so that templates need not care."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ _STRING = re.compile(r'"(?:\\.|[^"\\])*"' + r"|'(?:\\.|[^'\\])*'" + r"|/\*.*?\*/
 
 _MAYBE_STRING = re.compile(r"[\"'/]")
 
+_NOT_CODE = re.compile(r"[\"']|/\*|^#")
+
+#: What adds zero or multiplies by one, and space between a head and its block.
+_IDLE = re.compile(
+    r"(?<=[(\[])0 \+ |(?<=[=,] )0 \+ |( \+ 0| \* 1)(?=[)\];,]| [+-] )|(?<=\)) +(?= \{)"
+)
+
 
 def tidy(code: str) -> str:
-    """The same code with four spaces per open brace and no runs of empty lines."""
+    """The same code with four spaces per open brace, without additions of 0 and products with
+    1, and without runs of empty lines.
+    """
     lines: list[str] = []
     depth = 0
     in_comment = False
@@ -24,6 +33,8 @@ def tidy(code: str) -> str:
             if lines and lines[-1]:
                 lines.append("")
             continue
+        if not _NOT_CODE.search(line):
+            line = _IDLE.sub("", line)
         bare = _STRING.sub("", line) if _MAYBE_STRING.search(line) else line
         if "/*" in bare:
             in_comment = True
