@@ -229,6 +229,18 @@ CHANGES: tuple[Change, ...] = (
         "state |= {s.input: values[s.output].astype(np.float32) for s in graph.states}",
         "tests/quantization/test_pasts.py",
     ),
+    _calibration(
+        "values count in calls that do not need them",
+        "if not number % needed.get(n, 1)}",
+        "if number}",
+        "tests/quantization/test_pasts.py",
+    ),
+    _calibration(
+        "a sequence may end before a stride",
+        "if len(samples) < graph.calls.round:",
+        "if False:",
+        "tests/quantization/test_pasts.py",
+    ),
     _pasts(
         "the first past is not quantised",
         "initial = quantised.op.reference(first, factor)[0] if state.initial else first",

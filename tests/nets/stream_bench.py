@@ -77,6 +77,8 @@ def make_stream(name: str, whole: Graph, seed: int, quantized: DType | None = No
     else:
         passed, graphs = run_passes(whole), {n: run_passes(graph) for n, graph in calls.items()}
         judge = passed if passed.integer_layers else whole
+    kept = [[(s, graph.types[s.input]) for s in graph.states] for graph in graphs.values()]
+    assert all(states == kept[0] for states in kept), f"{name}: calls differ in their states"
     inputs = [{"x": part} for part in np.split(x, np.cumsum(cuts), 1)[: len(cuts)]]
     found = zip(*wanted_in(judge, graphs, cuts, x), strict=True)
     expected = [dict(zip(whole.outputs, parts, strict=True)) for parts in found]

@@ -101,11 +101,12 @@ def _split(array: RefArray, type_: TensorType, where: str, axes: str) -> Sequenc
 
 
 def join_samples(samples: Sequence[Mapping[str, RefArray]]) -> dict[str, RefArray]:
-    """One array per name, the samples one after the other along the first axis."""
-    names = list(samples[0]) if samples else []
-    return {
-        name: np.concatenate([np.atleast_1d(sample[name]) for sample in samples]) for name in names
-    }
+    """One array per name, the samples that have it one after the other along the first axis."""
+    parts: dict[str, list[RefArray]] = {}
+    for sample in samples:
+        for name, array in sample.items():
+            parts.setdefault(name, []).append(np.atleast_1d(array))
+    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
 def relative_error(found: RefArray, expected: RefArray) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import gcd
 
 from cannery.ir.graph import Graph
@@ -12,15 +12,17 @@ from cannery.schedule.program import Program
 def step_periods(program: Program) -> Sequence[int]:
     """For each step the number n of which it runs in every n-th call: counted from the first call,
     in the n-th, the 2n-th and so on.
-
-    A value is needed in the calls of what is made of it. Calls in which it is not needed hold
-    nothing that may be used.
     """
-    needed = _needed(program.graph)
+    needed = value_periods(program.graph)
     return [gcd(*(needed.get(v, 1) for v in step.step.outputs)) or 1 for step in program.steps]
 
 
-def _needed(graph: Graph) -> dict[str, int]:
+def value_periods(graph: Graph) -> Mapping[str, int]:
+    """For each value that anything is made of the number n of calls that need it once.
+
+    A value is needed in the calls of what is made of it. In other calls it is nothing that may be
+    used.
+    """
     periods = graph.calls.periods if graph.calls else {}
     found: dict[str, int] = {}
     for value in graph.outputs:

@@ -15,6 +15,7 @@ from cannery.ir.evaluate import evaluate_all, widen
 from cannery.ir.graph import Graph
 from cannery.ir.numeric import f32
 from cannery.ir.registry import RefArray
+from cannery.lowering.periods import value_periods
 from cannery.quantization.flow import pasts_of
 
 #: The option that names the file.
@@ -37,7 +38,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Observed:
-    """Samples in the graph's form, the outputs of each, and the spread of every float value."""
+    """Samples in the graph's form, the outputs of each, and the spread of every float value.
+
+    Of a sequence, calls have the outputs and values that they are needed for.
+    """
 
     samples: Sequence[Mapping[str, RefArray]]
     outputs: Sequence[Mapping[str, RefArray]]
@@ -67,6 +71,7 @@ def observe(graph: Graph, file: Path) -> Observed:
                     f"{name!r} is not finite everywhere", where=where,
                     cure="leave out infinities and NaN",
                 )  # fmt: skip
+    needed = _needed(graph, given, where)
     _check_variety(given, {state.input for state in graph.states}, where)
     largest: dict[str, float] = {}
     squares: dict[str, list[float]] = {}
@@ -80,7 +85,8 @@ def observe(graph: Graph, file: Path) -> Observed:
         with np.errstate(all="ignore"):
             values = evaluate_all(graph, sample)
         state |= next_state(graph, state, values, number)
-        outputs.append({name: values[name] for name in graph.outputs})
+        values = {n: value for n, value in values.items() if not number % needed.get(n, 1)}
+        outputs.append({name: values[name] for name in graph.outputs if name in values})
         for name, value in values.items():
             # What lies before the first step and never is a maximum, integers hold in their way.
             array = value[value != -inf] if name in pasts else value
@@ -98,6 +104,25 @@ def observe(graph: Graph, file: Path) -> Observed:
             )  # fmt: skip
     _tell_silent(graph, spreads, where)
     return Observed(samples, outputs, spreads)
+
+
+def _needed(
+    graph: Graph, samples: Sequence[Mapping[str, RefArray]], where: str
+) -> Mapping[str, int]:
+    """In how many calls of a sequence values are needed once, if not in each: those that layers
+    with strides compute before their steps are there are nothing. Samples with states are calls
+    that need all. Raises OptionError for a sequence that ends before all values were needed.
+    """
+    states = {state.input for state in graph.states}
+    if not samples or graph.calls is None or states <= samples[0].keys():
+        return {}
+    if len(samples) < graph.calls.round:
+        raise OptionError(
+            f"{len(samples)} calls of {graph.calls.steps} steps, but what layers with strides "
+            f"compute comes after {graph.calls.round}",
+            where=where, cure="give a longer sequence",
+        )  # fmt: skip
+    return value_periods(graph)
 
 
 def _in_range(number: float) -> float:

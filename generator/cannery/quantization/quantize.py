@@ -44,7 +44,10 @@ def quantize(
             cure="leave it out; dense layers, convolutions and recurrent layers have integer forms",
         )  # fmt: skip
     with np.errstate(all="ignore"):
-        found = [evaluate(made, sample) for sample in seen.samples]
+        found = [
+            {name: value for name, value in evaluate(made, sample).items() if name in due}
+            for sample, due in zip(seen.samples, seen.outputs, strict=True)
+        ]
     losses, pasts = errors_by_output(found, seen.outputs), pasts_of(graph)
     better = "" if dtype is DType.INT16 else "int16 or "
     for name, loss in losses.items():

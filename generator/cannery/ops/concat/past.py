@@ -9,7 +9,7 @@ from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Identity, Reshape, Slice, Transpose
 
 #: What may stand between a state and the past: they hold the same elements.
-_MOVES = (Identity, Reshape, Transpose)
+MOVES = (Identity, Reshape, Transpose)
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ def past_window(graph: Graph, state: State) -> PastWindow | None:
         readers = graph.consumers(past)
         if len(readers) != 1 or past in graph.outputs:
             return None
-        if not isinstance(readers[0].op, _MOVES):
+        if not isinstance(readers[0].op, MOVES):
             break
         past = readers[0].output
         before.append(past)
     after = [state.output]
     maker = graph.producer(state.output)
-    while maker is not None and isinstance(maker.op, _MOVES):
+    while maker is not None and isinstance(maker.op, MOVES):
         after.append(maker.inputs[0])
         maker = graph.producer(maker.inputs[0])
     (joins,) = readers
