@@ -20,7 +20,7 @@ from frontends.tflite_files import Graph, by_litert, tflite_file
 
 #: LiteRT has no reference kernels of these, or (LRN) one that leaves out the last channel.
 NOT_REFERENCE = ("BROADCAST_TO", "CEIL", "ELU", "LOCAL_RESPONSE_NORMALIZATION", "ROUND",
-                 "SEGMENT_SUM")  # fmt: skip
+                 "SEGMENT_SUM", "STABLEHLO_AND", "STABLEHLO_SHIFT_LEFT")  # fmt: skip
 
 
 def assert_near(found: np.ndarray, expected: np.ndarray) -> None:
@@ -74,23 +74,34 @@ def test_a_common_shape_is_known(tmp_path: Path) -> None:
 def test_every_operator_has_a_case() -> None:
     """Those with files of their own are in the modules named."""
     states = {
-        "ASSIGN_VARIABLE", "BIDIRECTIONAL_SEQUENCE_LSTM", "CALL_ONCE", "READ_VARIABLE", "RNN",
-        "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN", "VAR_HANDLE",
+        "ASSIGN_VARIABLE", "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "CALL_ONCE",
+        "LSTM", "READ_VARIABLE", "RNN", "SVDF",
+        "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN", "VAR_HANDLE",
     }  # fmt: skip
-    elsewhere = states | {
-        "IF",
-        "WHILE",
-        "SHAPE",
-        "RANK",
-        "RANGE",
-        "QUANTIZE",
-        "DEQUANTIZE",
-        "RELU_0_TO_1",
-        "BITWISE_XOR",
-        "BROADCAST_ARGS",
-        "DENSIFY",
-        "CUSTOM TFLite_Detection_PostProcess",
-        "NON_MAX_SUPPRESSION_V4",
-        "NON_MAX_SUPPRESSION_V5",
-    }
+    drawn = {"MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"}
+    spectra = {"COMPLEX_ABS", "IMAG", "REAL", "RFFT2D"}
+    elsewhere = (
+        states
+        | drawn
+        | spectra
+        | {
+            "STABLEHLO_COMPOSITE",
+            "UNIQUE",
+            "WHERE",
+            "IF",
+            "WHILE",
+            "SHAPE",
+            "RANK",
+            "RANGE",
+            "QUANTIZE",
+            "DEQUANTIZE",
+            "RELU_0_TO_1",
+            "BITWISE_XOR",
+            "BROADCAST_ARGS",
+            "DENSIFY",
+            "CUSTOM TFLite_Detection_PostProcess",
+            "NON_MAX_SUPPRESSION_V4",
+            "NON_MAX_SUPPRESSION_V5",
+        }
+    )
     assert {case.kind for case in CASES.values()} | elsewhere == set(operator_names())

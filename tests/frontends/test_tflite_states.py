@@ -173,6 +173,64 @@ def rnn(single: bool) -> Made:
     return tflite_file(fill), expected
 
 
+def rnn_both(merged: bool) -> Made:
+    """Both directions of a plain layer, whose states go on."""
+    sides = [[a * s for a in (normal(CELLS, WIDTH), normal(CELLS, CELLS), normal(CELLS))]
+             for s in (0.5, -0.3)]  # fmt: skip
+    shapes = [(N, STEPS, 2 * CELLS)] if merged else [(N, STEPS, CELLS)] * 2
+
+    def fill(g: File) -> Sequence[int]:
+        given = [g.input((N, STEPS, WIDTH))]
+        for side in sides:
+            given += [g.constant(a.astype(np.float32)) for a in side]
+            given.append(g.tensor((N, CELLS), is_variable=True))
+        outputs = [g.tensor(shape) for shape in shapes]
+        g.add(
+            "BIDIRECTIONAL_SEQUENCE_RNN", [*given, -1, -1, -1], *outputs,
+            options="BidirectionalSequenceRNNOptions", FusedActivationFunction=4,
+            MergeOutputs=merged,
+        )  # fmt: skip
+        return outputs
+
+    def expected(runs: Sequence[Array]) -> list[Array]:
+        now, found = [np.zeros((N, CELLS))] * 2, []
+        for given in runs:
+            results = []
+            for k, (w, r, bias) in enumerate(sides):
+                order, ys = (slice(None), slice(None, None, -1))[k], []
+                for step in given.swapaxes(0, 1)[order]:
+                    now[k] = np.tanh(step @ w.T + now[k] @ r.T + bias)
+                    ys.append(now[k])
+                results.append(np.stack(ys[order], 1))
+            found.append(np.concatenate(results, 2) if merged else results[0])
+        return found
+
+    return tflite_file(fill), expected
+
+
+def lstm_alone(peepholes: bool) -> Made:
+    """One step of it, by the operator that older converters wrote."""
+    file = TfliteFile()
+    g = file.main
+    x = g.input((N, WIDTH))
+    parameters, arrays = lstm_parameters(g, False, peepholes)
+    states = [g.tensor((N, CELLS), is_variable=True) for _ in range(2)]
+    g.outputs = [g.tensor((N, CELLS))]
+    g.add(
+        "LSTM", [x, *parameters, *states], *g.outputs, options="LSTMOptions",
+        FusedActivationFunction=4, KernelType=0,
+    )  # fmt: skip
+
+    def expected(runs: Sequence[Array]) -> list[Array]:
+        h, c, found = np.zeros((N, CELLS)), np.zeros((N, CELLS)), []
+        for given in runs:
+            h, c = lstm_step(given, h, c, arrays)
+            found.append(h)
+        return found
+
+    return file.data(), expected
+
+
 def svdf(rank: int) -> Made:
     filters, memory = 3 * rank, 4
     features, times, bias = normal(filters, WIDTH), normal(filters, memory), normal(3)
@@ -333,6 +391,8 @@ CASES: dict[str, Made] = {
     "lstm_coupled_peepholes": lstm(coupled=True, peepholes=True),
     "lstm_both": both_directions(merged=True), "lstm_apart": both_directions(merged=False),
     "lstm_peepholes": lstm(peepholes=True), "lstm_steps_first": lstm(time_major=True),
+    "rnn_both": rnn_both(merged=False), "rnn_merged": rnn_both(merged=True),
+    "lstm_alone": lstm_alone(peepholes=False), "lstm_alone_peepholes": lstm_alone(peepholes=True),
     "rnn": rnn(single=False), "rnn_step": rnn(single=True), "svdf": svdf(1), "svdf_rank": svdf(2),
     "svdf_hybrid": svdf_hybrid(1), "svdf_hybrid_rank": svdf_hybrid(2),
     "svdf_int8": svdf_of_bytes(1), "svdf_int8_rank": svdf_of_bytes(2),

@@ -64,7 +64,10 @@ class Case:
         file = TfliteFile()
         graph, dtype = file.main, TYPES[self.dtype]
         inputs = [
-            graph.input(g, dtype) if isinstance(g, tuple) else graph.constant(g) for g in self.given
+            graph.input(g, dtype)
+            if isinstance(g, tuple)
+            else graph.constant(g, TYPES[g.dtype.name])
+            for g in self.given
         ]
         results = self.results(self.inputs())
         graph.outputs = [graph.tensor(y.shape, TYPES[y.dtype.name]) for y in results]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from frontends.tflite_case import IMAGE, ROWS, Case, i32, normal
 from frontends.tflite_element_cases import ELEMENTS
 from frontends.tflite_move_cases import MOVES, RESIZES
+from frontends.tflite_rare_cases import RARE
 from frontends.tflite_segment_cases import SEGMENTS
 from frontends.tflite_volume_cases import VOLUMES
 from frontends.tflite_window_cases import WINDOWS
@@ -64,4 +65,4 @@ _SUMS: dict[str, Case] = {
                        {"Radius": 9, "Bias": 1.5, "Alpha": 0.2, "Beta": 0.5}),
 }  # fmt: skip
 
-CASES = {**SEGMENTS, **WINDOWS, **VOLUMES, **ELEMENTS, **MOVES, **RESIZES, **_SUMS}
+CASES = {**SEGMENTS, **WINDOWS, **VOLUMES, **ELEMENTS, **MOVES, **RESIZES, **RARE, **_SUMS}

@@ -158,7 +158,9 @@ def _numbers(b: Any, values: Sequence[Any], dtype: type[Any] = np.int32) -> int:
 def _table(b: Any, kind: str, fields: Mapping[str, Any]) -> int:
     """A table; vectors of integers and texts are made before it."""
     made = {
-        name: _numbers(b, value)
+        name: b.CreateNumpyVector(value)
+        if isinstance(value, np.ndarray)
+        else _numbers(b, value)
         if isinstance(value, list | tuple)
         else b.CreateString(value)
         if isinstance(value, str)
@@ -246,8 +248,10 @@ def _operator(b: Any, operator: Operator) -> int:
     fields: dict[str, Any] = {"OpcodeIndex": operator.code}
     if operator.options:
         kind, values = operator.options
-        fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, kind)
-        fields["BuiltinOptions"] = _table(b, kind, values)
+        second = "" if hasattr(tflite.BuiltinOptions, kind) else "2"
+        numbers = getattr(tflite, f"BuiltinOptions{second}")
+        fields[f"BuiltinOptions{second}Type"] = getattr(numbers, kind)
+        fields[f"BuiltinOptions{second}"] = _table(b, kind, values)
     if operator.custom:
         fields["CustomOptions"] = _numbers(b, np.frombuffer(operator.custom, np.uint8), np.uint8)
     inputs, outputs = _numbers(b, operator.inputs), _numbers(b, operator.outputs)

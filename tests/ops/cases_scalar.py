@@ -109,6 +109,8 @@ plain("integer_pow", bits.IntegerPow(), _base, np.arange(-3, 9).reshape(-1, 1))
 
 for _name in ("Sin", "Cos", "Tan", "Atan", "Sinh", "Cosh", "Asinh"):
     plain(_name, getattr(trigonometry, _name)(), (A, F32))
+_angles = np.array([-np.inf, -2.5, -1, -1e-30, -0.0, 0.0, 1e-30, 1, 3, np.inf], np.float32)
+plain("atan2", trigonometry.Atan2(), _angles[:, None], _angles)
 _edges = np.array([-1.5, -1, -0.7, -1e-6, 0, 1e-6, 0.3, 0.99999, 1], np.float32)
 for _name in ("Asin", "Acos", "Atanh", "Acosh"):
     _known = _edges[1:-1] if _name == "Atanh" else _edges[1:]

@@ -48,8 +48,6 @@ class Noise:
             raise NoNoiseError
         if self._mode == MEAN and not self._used:
             self.notes.append("nothing is random: what is likeliest or in the middle is taken")
-        if self._mode == MEAN and not self._used:
-            self.notes.append("nothing is random: what is likeliest or in the middle is taken")
         self._used = True
         return self._mode
 
@@ -77,9 +75,11 @@ class Noise:
         name = self._builder.unique(_NEXT)
         return [(name, self._builder.node(NextDraw(), [self._state], name=name))]
 
-    def states(self, graph: Graph) -> tuple[State, ...]:
-        """The same of the finished graph, whose last input and output it is."""
-        return (State(graph.inputs[-1], graph.outputs[-1]),) if self._state else ()
+    def states(self, graph: Graph, others: int = 0) -> tuple[State, ...]:
+        """The same of the finished graph; as many other states come after its input and output."""
+        if not self._state:
+            return ()
+        return (State(graph.inputs[-1 - others], graph.outputs[-1 - others]),)
 
     def require_used(self) -> None:
         """Raises OptionError if the option is given, but there is nothing random."""

@@ -183,6 +183,16 @@ def atan(x: F64) -> F64:
     return np.copysign(np.where(a > 1.0, pi / 2 - y, y), x)
 
 
+def atan2(y: F64, x: F64) -> F64:
+    """The angle of the point (x, y), from -pi to pi; a zero has a sign."""
+    a, b = np.abs(y), np.abs(x)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = np.where(a == b, np.where(a == 0.0, 0.0, 1.0), a / b)
+    angle = atan(slope)
+    angle = np.where(np.isnan(x) | np.isnan(y), np.nan, np.where(np.signbit(x), pi - angle, angle))
+    return np.copysign(angle, y)
+
+
 def asin(x: F64) -> F64:
     """Inverse sine; NaN beyond -1..1."""
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -228,6 +228,26 @@ CANNERY_INLINE float cannery_atan(float x)
     return x != x || x == 0.0f ? x : (float)(x < 0.0f ? -y : y);
 }
 
+/* The angle of the point (x, y), from -pi to pi; a zero has a sign. */
+CANNERY_INLINE float cannery_atan2(float y, float x)
+{
+    const double a = (double)f32x1_abs(y);
+    const double b = (double)f32x1_abs(x);
+    double angle = 0.0;
+    if (x != x || y != y) {
+        return x + y;
+    }
+    if (a == b) {
+        angle = a == 0.0 ? 0.0 : 0.78539816339744831; /* infinities are equal, too */
+    } else {
+        angle = b == 0.0 ? 1.5707963267948966 : cannery_atan_of(a / b);
+    }
+    if (cannery_bits((double)x) >> 63) {
+        angle = 3.1415926535897932 - angle;
+    }
+    return (float)(cannery_bits((double)y) >> 63 ? -angle : angle);
+}
+
 CANNERY_INLINE float cannery_asin(float x)
 {
     const double a = (double)f32x1_abs(x);

@@ -7,7 +7,7 @@ an error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,15 +33,18 @@ class _Rows:
     source: str
 
 
-def with_counts(graph: Graph) -> Graph:
+def with_counts(graph: Graph, finders: Collection[str] | None = None) -> Graph:
     """The network with an output for the number of rows of each output that has some.
 
-    Outputs whose rows are of one operator, and have the same room, share it. Raises
-    UnsupportedError for a node that reads rows that do not count.
+    Outputs whose rows are of one operator, and have the same room, share it. `finders` are the
+    values that operators that find rows compute; by default all of them. Raises UnsupportedError
+    for a node that reads rows that do not count.
     """
+    if finders is None:
+        finders = [node.outputs[0] for node in graph.nodes if isinstance(node.op, _FINDING)]
     known: dict[str, _Rows] = {}
     for node in graph.nodes:
-        rows = _rows(graph, node, known)
+        rows = _rows(graph, node, known, finders)
         if rows:
             known[node.outputs[0]] = rows
     named: dict[tuple[str, int], str] = {}
@@ -81,10 +84,13 @@ def _with_count(graph: Graph, source: str, room: int, output: str) -> Graph:
     )  # fmt: skip
 
 
-def _rows(graph: Graph, node: Node, known: Mapping[str, _Rows]) -> _Rows | None:
+def _rows(
+    graph: Graph, node: Node, known: Mapping[str, _Rows], finders: Collection[str]
+) -> _Rows | None:
     """The rows of a node's output. Raises UnsupportedError if it mixes rows."""
     maker = graph.producer(node.inputs[0]) if node.inputs else None
-    if maker is not None and isinstance(maker.op, _FINDING) and isinstance(node.op, Slice):
+    found = maker is not None and maker.outputs[0] in finders
+    if maker is not None and found and isinstance(node.op, Slice):
         complete = isinstance(maker.op, Unique) and node.op.starts[1] == INVERSE
         return None if complete else _Rows(0, node.inputs[0])
     given = {i: known[name] for i, name in enumerate(node.inputs) if name in known}

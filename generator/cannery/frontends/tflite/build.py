@@ -9,16 +9,21 @@ import numpy as np
 
 from cannery.errors import CanneryError, ModelError, OptionError, UnsupportedError, closest
 from cannery.frontends.interface import check_input_names, declare_input, finish
+from cannery.frontends.noise import Noise
 from cannery.frontends.onnx.model import OnnxInput
+from cannery.frontends.onnx.rows import with_counts
 from cannery.frontends.onnx.sizes import Sizes
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.tflite.model import Operator, Subgraph, Tensor, TfliteModel
 from cannery.frontends.tflite.scope import (
     DTYPES,
     HANDLE,
+    Build,
     Scope,
     Shared,
     find_operator,
+    make_pair,
+    moves_alone,
     type_of,
 )
 from cannery.frontends.tflite.variables import Variables
@@ -28,6 +33,9 @@ from cannery.ir.tensor import DType
 
 #: Operators that read names of variables, or hand them on.
 _TAKE_HANDLES = ("READ_VARIABLE", "ASSIGN_VARIABLE", "WHILE", "IF")
+
+#: Operators that read complex numbers, or hand them on.
+_TAKE_COMPLEX = ("REAL", "IMAG", "COMPLEX_ABS", "WHILE", "IF", "STABLEHLO_COMPOSITE")
 
 #: What to do about operators that are not supported.
 _INSTEAD = (
@@ -55,7 +63,10 @@ class _Importer:
         self._options = options
         self._builder = GraphBuilder(self._graph.name or "model")
         self._variables = Variables(self._builder)
-        self._shared = Shared(self._builder, self._variables, self._run_once, self._call)
+        self._noise = Noise(options.noise, self._builder)
+        self._shared = Shared(
+            self._builder, self._variables, self._run_once, self._call, self._noise
+        )  # fmt: skip
         #: Graphs of the file that are being run: none calls itself.
         self._calling: list[int] = []
         self._values: dict[int, str] = {}
@@ -78,20 +89,32 @@ class _Importer:
         if self._problems:
             raise UnsupportedLayersError(self._problems, instead=_INSTEAD)
         pairs = [(name, self._value(number)) for name, number in outputs]
-        for name, value in pairs:
-            if value.startswith(HANDLE):
-                raise ModelError("is a variable", where=f"output {name!r}")
-        states = self._variables
+        self._check_outputs(pairs)
+        self._noise.require_used()
+        states, noise = self._variables, self._noise
         graph = finish(
-            self._builder, [*names, *states.inputs], [*pairs, *states.outputs], self._options
-        )
+            self._builder, [*names, *noise.inputs, *states.inputs],
+            [*pairs, *noise.outputs(), *states.outputs], self._options,
+        )  # fmt: skip
         graph = self._described(graph, numbers, [number for _, number in outputs])
-        return states.in_graph(graph)
+        graph = states.in_graph(graph)
+        drawn = noise.states(graph, len(graph.states))
+        return with_counts(replace(graph, states=(*drawn, *graph.states)), self._shared.finders)
+
+    def _check_outputs(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Raises CanneryError for an output that is not a tensor."""
+        for name, value in pairs:
+            where = f"output {name!r}"
+            if value.startswith(HANDLE):
+                raise ModelError("is a variable", where=where)
+            if value in self._shared.pairs:
+                cure = "convert the network with REAL, IMAG or COMPLEX_ABS at its end"
+                raise UnsupportedError("is complex", where=where, cure=cure)
 
     def _run_once(self, index: int) -> None:
         """The graph of CALL_ONCE: all that it does is to give variables their first values."""
         shared = self._shared
-        self._shared = Shared(self._builder, self._variables, None, self._call)
+        self._shared = replace(shared, run_once=None)
         try:
             self._call(index, [])
         finally:
@@ -131,7 +154,9 @@ class _Importer:
             if stored and tensor.is_quantised and tensor.scales and tensor.scales.single:
                 scale, zero = float(tensor.scales.scales[0]), int(tensor.scales.zeros[0])
                 scales[name] = Scale(scale, zero)
-        return replace(graph, scales=scales, metadata=self._model.metadata)
+        return replace(
+            graph, scales=scales, metadata=self._model.metadata, notes=tuple(self._noise.notes)
+        )  # fmt: skip
 
     def _input_names(self, numbers: Sequence[int]) -> list[str]:
         """Names of inputs, all different."""
@@ -190,16 +215,36 @@ class _Importer:
             inputs = ["" if k < 0 else self._value(k) for k in node.inputs]
             if node.kind not in _TAKE_HANDLES and any(v.startswith(HANDLE) for v in inputs):
                 raise ModelError("it reads a variable as if it were a tensor")
-            scope = Scope(self._shared, node, tensors, inputs, label)
-            built = build(scope)
-            scope.check_all_read()
-            self._store(node, [built] if isinstance(built, str) else built)
+            self._store(node, self._built(build, node, inputs, label))
         except UnsupportedError as error:
             self._problems.append(Problem(label, node.sort, error.what, error.cure))
             self._unknown.update(node.outputs)
         except CanneryError as error:
             error.where = f"operator {label!r} ({node.sort})"
             raise
+
+    def _built(
+        self, build: Build, node: Operator, inputs: Sequence[str], label: str
+    ) -> Sequence[str]:
+        """The values of an operator's outputs; what moves complex numbers moves both parts."""
+        pairs = self._shared.pairs
+        if node.kind in _TAKE_COMPLEX or not any(v in pairs for v in inputs):
+            return self._run(build, node, inputs, label)
+        if not moves_alone(node.kind):
+            raise UnsupportedError("on complex numbers it is not supported")
+        real, imaginary = (
+            self._run(build, node, [pairs[v][k] if v in pairs else v for v in inputs], each)
+            for k, each in enumerate((f"{label}/real", f"{label}/imaginary"))
+        )
+        return [make_pair(self._shared, *both) for both in zip(real, imaginary, strict=True)]
+
+    def _run(
+        self, build: Build, node: Operator, inputs: Sequence[str], label: str
+    ) -> Sequence[str]:
+        scope = Scope(self._shared, node, self._graph.tensors, inputs, label)
+        built = build(scope)
+        scope.check_all_read()
+        return [built] if isinstance(built, str) else built
 
     def _store(self, node: Operator, built: Sequence[str]) -> None:
         """Enter the values of an operator's outputs; ModelError if they are not as declared."""
@@ -216,12 +261,14 @@ class _Importer:
         """Raises ModelError for a value that is not what the file declares."""
         if value.startswith(HANDLE):
             return
-        type_ = self._builder.types[value]
-        dtype = DTYPES.get(tensor.dtype)
-        if type_.dtype is not dtype:
+        parts = self._shared.pairs.get(value)
+        type_ = self._builder.types[parts[0] if parts else value]
+        dtype = "COMPLEX64" if parts else type_.dtype
+        if dtype != (tensor.dtype if parts else DTYPES.get(tensor.dtype)):
             what = f"computes {type_.dtype.value}, but {tensor.name!r} is {tensor.dtype}"
             raise ModelError(what)
-        if not self._as_stored or not tensor.shape or self._calling:
+        # The file says nothing of the room for rows that are found.
+        if not self._as_stored or self._shared.finders or not tensor.shape or self._calling:
             return
         fits = len(type_.shape) == len(tensor.dims) and all(
             said in (None, d) for said, d in zip(tensor.dims, type_.shape, strict=True)

@@ -180,6 +180,7 @@ class _Decoder:
         self._types = _names(package.TensorType)
         self._codes = _names(package.BuiltinOperator)
         self._options = _names(package.BuiltinOptions)
+        self._options2 = _names(package.BuiltinOptions2)
         self._model = package.Model.GetRootAs(data, 0)
 
     def model(self) -> TfliteModel:
@@ -205,11 +206,17 @@ class _Decoder:
             raise ModelError(what, cure=_CURE)
         return count
 
-    def _integers(self, table: Any, field: str) -> tuple[int, ...]:
-        """A vector of integers."""
+    def _vector(self, table: Any, field: str) -> tuple[int, ...] | tuple[float, ...]:
+        """A vector of numbers."""
         self._count(getattr(table, f"{field}Length")(), field)
         array = getattr(table, f"{field}AsNumpy")()
-        return tuple(map(int, array)) if isinstance(array, np.ndarray) else ()
+        if not isinstance(array, np.ndarray):
+            return ()
+        return tuple(map(float, array)) if array.dtype.kind == "f" else tuple(map(int, array))
+
+    def _integers(self, table: Any, field: str) -> tuple[int, ...]:
+        """A vector of integers."""
+        return tuple(map(int, self._vector(table, field)))
 
     def _signature(self) -> tuple[dict[int, str], dict[int, str]]:
         """Names of the inputs and outputs of the first graph; none if nothing names them."""
@@ -354,10 +361,12 @@ class _Decoder:
 
     def _fields(self, table: Any) -> tuple[dict[str, object], str]:
         """All fields of the table of options, and the reason why there are none."""
-        kind, union = table.BuiltinOptionsType(), table.BuiltinOptions()
+        names, kind, union = self._options, table.BuiltinOptionsType(), table.BuiltinOptions()
         if table.BuiltinOptions2Type():
-            return {}, "it has options that Cannery does not read"
-        name = self._options.get(kind, "")
+            names, kind, union = (
+                self._options2, table.BuiltinOptions2Type(), table.BuiltinOptions2()
+            )  # fmt: skip
+        name = names.get(kind, "")
         if union is None or name in ("", "NONE"):
             return {}, "" if not kind or name else f"its options have the unknown type {kind}"
         table_class: Any = getattr(self._package, name)
@@ -368,7 +377,7 @@ class _Decoder:
             value = getattr(options, field)()
             fields[field] = _text(value) if isinstance(value, bytes) else value
         for field in _vectors(table_class):
-            fields[field] = self._integers(options, field)
+            fields[field] = self._vector(options, field)
         return fields, ""
 
 

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_COMPLEX = "it computes complex numbers"
 _HASHES = "hash tables, hashes and texts are no numbers"
-_RANDOM = "it draws random numbers"
-_SIZES = "the size of its result depends on what it finds"
-_SPARSE = "it reads sparse lists of rows"
-_STABLEHLO = "the StableHLO dialect is not read"
+_NO_KERNEL = "no kernel of LiteRT computes it"
 _NOT_YET = "nothing reads it so far"
 
 _BY_REASON: Mapping[str, str] = {
-    _COMPLEX: "COMPLEX_ABS IMAG REAL RFFT2D",
     _HASHES: """
         CONCAT_EMBEDDINGS HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_LOOKUP HASHTABLE_SIZE
         LSH_PROJECTION SKIP_GRAM
     """,
-    _RANDOM: "MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM",
-    _SIZES: "UNIQUE WHERE",
-    _SPARSE: "EMBEDDING_LOOKUP_SPARSE",
-    "converters write UNIDIRECTIONAL_SEQUENCE_LSTM in its place": "LSTM",
     "it is a number of the schema, not an operator": """
         CUSTOM DELEGATE PLACEHOLDER_FOR_GREATER_OP_CODES
     """,
-    "no kernel of LiteRT computes it": "CALL",
+    _NO_KERNEL: """
+        CALL STABLEHLO_ABS STABLEHLO_BROADCAST_IN_DIM STABLEHLO_CBRT STABLEHLO_CLAMP
+        STABLEHLO_COMPARE STABLEHLO_CONCATENATE STABLEHLO_CONVERT STABLEHLO_CONVOLUTION
+        STABLEHLO_COSINE STABLEHLO_CUSTOM_CALL STABLEHLO_DIVIDE STABLEHLO_DOT_GENERAL
+        STABLEHLO_DYNAMIC_SLICE STABLEHLO_DYNAMIC_UPDATE_SLICE STABLEHLO_EXPONENTIAL
+        STABLEHLO_FLOOR STABLEHLO_IOTA STABLEHLO_LOG STABLEHLO_LOGISTIC STABLEHLO_NEGATE
+        STABLEHLO_OR STABLEHLO_POWER STABLEHLO_REDUCE STABLEHLO_REMAINDER STABLEHLO_RESHAPE
+        STABLEHLO_RSQRT STABLEHLO_SELECT STABLEHLO_SLICE STABLEHLO_SORT STABLEHLO_SUBTRACT
+        STABLEHLO_TANH STABLEHLO_TRANSPOSE STABLEHLO_WHILE
+    """,
     _NOT_YET: """
-        ATAN2 BIDIRECTIONAL_SEQUENCE_RNN BITCAST BUCKETIZE DILATE FAKE_QUANT REDUCE_WINDOW
-        RIGHT_SHIFT
+        STABLEHLO_GATHER STABLEHLO_REDUCE_WINDOW STABLEHLO_RNG_BIT_GENERATOR STABLEHLO_SCATTER
     """,
 }
 
@@ -40,4 +39,4 @@ REFUSED: Mapping[str, str] = {
 
 def why_not_read(kind: str) -> str:
     """Why an operator is not read; empty if this is not known."""
-    return _STABLEHLO if kind.startswith("STABLEHLO_") else REFUSED.get(kind, "")
+    return REFUSED.get(kind, "")

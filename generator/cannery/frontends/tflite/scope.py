@@ -6,7 +6,7 @@ Values keep the order of axes that they have in the file: channels are last in b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -14,6 +14,7 @@ from pkgutil import iter_modules
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.noise import Noise
 from cannery.frontends.tflite.model import Operator, Tensor
 from cannery.frontends.tflite.refused import why_not_read
 from cannery.frontends.tflite.variables import Variables
@@ -22,6 +23,7 @@ from cannery.ir.registry import Elementwise, Op
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.elementwise import Clip, Relu, Tanh
 from cannery.ops.movement.op import Reshape
+from cannery.ops.random.op import Draw
 
 #: Numbers of the activations that operators have, by the schema, and what they are.
 ACTIVATIONS: Mapping[int, tuple[Elementwise, ...]] = {
@@ -29,23 +31,32 @@ ACTIVATIONS: Mapping[int, tuple[Elementwise, ...]] = {
 }  # fmt: skip
 
 
+_Draws = type[Draw]
+
 #: Most nodes of a graph whose loops are unrolled.
 MOST_NODES = 20_000
 
 #: The beginning of values that are not tensors, but names of variables.
 HANDLE = "variable "
 
+#: The beginning of values that are not tensors, but names of pairs of them: complex numbers.
+PAIR = "complex "
+
 
 @dataclass(frozen=True)
 class Shared:
     """What all operators share: the graph being built, its variables, how a graph of the file
-    that runs once is run (None within such a graph), and how others are called.
+    that runs once is run (None within such a graph), how others are called, where random numbers
+    come from, the real and imaginary parts of complex values, and the operators that find rows.
     """
 
     builder: GraphBuilder
     variables: Variables
     run_once: Callable[[int], None] | None
     call: Callable[[int, Sequence[str]], list[str]]
+    noise: Noise
+    pairs: dict[str, tuple[str, str]] = field(default_factory=dict)
+    finders: list[str] = field(default_factory=list)
 
 
 class Scope:
@@ -93,6 +104,13 @@ class Scope:
         """An option that is a list of whole numbers; empty if it is absent."""
         value = self._option(name)
         return value if isinstance(value, tuple) else ()
+
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """An option that is a list of numbers; ModelError unless all are finite."""
+        found = tuple(map(float, self.integers(name)))
+        if not np.isfinite(found).all():
+            raise ModelError(f"{name} is {found}")
+        return found
 
     def text(self, name: str) -> str:
         """An option that is a text."""
@@ -241,6 +259,32 @@ class Scope:
             value = self.node(op, [value], "activation")
         return value
 
+    # Random numbers, complex ones, rows
+
+    @property
+    def noise(self) -> str:
+        """The option NOISE; raises UnsupportedError without it."""
+        return self._shared.noise.mode
+
+    def drawn(self, kind: _Draws, shape: Sequence[int]) -> str:
+        """A value of random numbers."""
+        return self._shared.noise.drawn(kind, shape, self.name)
+
+    def pair(self, real: str, imaginary: str) -> str:
+        """A complex value of two parts."""
+        return make_pair(self._shared, real, imaginary)
+
+    def parts(self, index: int) -> tuple[str, str]:
+        """The parts of an input; ModelError if it is not complex."""
+        found = self._shared.pairs.get(self.input(index))
+        if found is None:
+            raise ModelError("its input is not complex")
+        return found
+
+    def finds_rows(self, found: str) -> None:
+        """How many rows of a value count is known only while the network runs."""
+        self._shared.finders.append(found)
+
     # Variables
 
     @property
@@ -291,6 +335,13 @@ def _named(handle: str) -> str:
     if not handle.startswith(HANDLE):
         raise ModelError("its input is not a variable")
     return handle.removeprefix(HANDLE).strip("/") or "variable"
+
+
+def make_pair(shared: Shared, real: str, imaginary: str) -> str:
+    """A complex value of two parts."""
+    name = f"{PAIR}{len(shared.pairs)}"
+    shared.pairs[name] = real, imaginary
+    return name
 
 
 #: Numpy's types by the schema's, as far as tensors may have them.
@@ -363,6 +414,12 @@ def _discover() -> None:
     package = import_module("cannery.frontends.tflite.operators")
     for found in iter_modules(package.__path__, "cannery.frontends.tflite.operators."):
         import_module(found.name)
+
+
+def moves_alone(kind: str) -> bool:
+    """Whether an operator only moves elements, whatever these are."""
+    _discover()
+    return _FORMS.get(kind, _Form()).moves
 
 
 def operator_names() -> tuple[str, ...]:

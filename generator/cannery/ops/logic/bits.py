@@ -10,7 +10,7 @@ import numpy as np
 from cannery.ir.numeric import Numeric
 from cannery.ir.registry import RefArray, register
 from cannery.ir.tensor import DType, TensorType
-from cannery.ops.checks import operands, require_type
+from cannery.ops.checks import operands, require, require_type
 from cannery.ops.elementwise.integers import is_signed, quotient
 from cannery.ops.scalar.base import Pointwise, ScalarOp, SignOp
 from cannery.ops.scalar.body import Body
@@ -207,22 +207,34 @@ class IntegerPow(Pointwise):
 @register
 @dataclass(frozen=True)
 class BitCast(ScalarOp):
-    """The bits of x as elements of type `to`, with the same number of bits."""
+    """The bits of x as elements of type `to`.
+
+    If these are smaller, as many as one of x has become a further axis, the low bits first; if they
+    are larger, the last axis becomes one element.
+    """
 
     to: DType
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        """The shape of x; raises UnsupportedError for a type of another size."""
+        """The shape of x, with that axis; raises CanneryError for types that do not fit."""
         (x,), _ = operands(self, inputs, 1)
-        sound = x.dtype.bytes == self.to.bytes and self.to is not DType.BOOL
+        own, to = x.dtype.bytes, self.to.bytes
+        sound = self.to is not DType.BOOL
         require_type(sound, self, f"from {x.dtype.value} to {self.to.value}")
-        return (TensorType(x.shape, self.to),)
+        if own > to:
+            return (TensorType((*x.shape, own // to), self.to),)
+        if own == to:
+            return (TensorType(x.shape, self.to),)
+        fits = x.shape[-1:] == (to // own,)
+        require(fits, self, f"{x.shape} of {x.dtype.value} are no elements of {self.to.value}")
+        return (TensorType(x.shape[:-1], self.to),)
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """A view; floats are float64 in references."""
         (x,), _ = operands(self, inputs, 1)
         stored = x.astype(np.float32) if x.dtype.kind == "f" else x
-        y = np.ascontiguousarray(stored).view(self.to.numpy).reshape(x.shape)
+        (type_,) = self.infer(TensorType(x.shape, DType(stored.dtype.name)))
+        y = np.frombuffer(np.ascontiguousarray(stored), self.to.numpy).reshape(type_.shape)
         return (y.astype(np.float64) if y.dtype.kind == "f" else y,)
 
     def write(self, c: Body) -> None:

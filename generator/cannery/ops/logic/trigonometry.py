@@ -89,6 +89,28 @@ class Atan(_Function):
 
 @register
 @dataclass(frozen=True)
+class Atan2(Pointwise):
+    """y, x -> the angle of the point (x, y), from -pi to pi, within an ulp or two."""
+
+    scalar_math: ClassVar[bool] = True
+
+    def result(self, *dtypes: DType) -> DType:
+        """float32."""
+        require_type(set(dtypes) == {DType.FLOAT32}, self, "works on float32")
+        return DType.FLOAT32
+
+    def value(self, *arrays: Numeric) -> Numeric:
+        """In float64."""
+        y, x = arrays
+        return functions.atan2(f64(y), f64(x))
+
+    def expression(self, dtypes: tuple[DType, ...], args: tuple[str, ...]) -> str:
+        """In double precision, rounded once."""
+        return f"cannery_atan2({args[0]}, {args[1]})"
+
+
+@register
+@dataclass(frozen=True)
 class Sinh(_Function):
     """Hyperbolic sine."""
 

@@ -97,5 +97,8 @@ def bit_cast(scope: Scope) -> Value:
     number = scope.integer("to")
     if number in HALVES:
         raise unsupported_elements(HALVES[number])
-    target = element_type(number).name
-    return apply(scope, bits.BitCast(supported(target)), scope.input(0))
+    target, x = supported(element_type(number).name), scope.input(0)
+    own = supported(scope.dtype(x))
+    if target.bytes != own.bytes:
+        raise UnsupportedError(f"from {own.value} to {target.value} is not supported")
+    return apply(scope, bits.BitCast(target), x)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cannery.errors import ModelError, UnsupportedError
+from cannery.errors import ModelError
+from cannery.frontends.fourier import MOST_OF_MATRIX, transform_matrix
 from cannery.frontends.onnx.operators.arithmetic import element_type
 from cannery.frontends.onnx.operators.base import Scope, operator
 from cannery.frontends.onnx.operators.elementwise import combined
@@ -22,30 +23,10 @@ from cannery.ops.elementwise.binary import Mul
 from cannery.ops.indexing.gather import Gather
 from cannery.ops.matmul.op import MatMul
 
-#: Most elements of a transform's matrix.
-_MOST = 2**24
-
-
-def _matrix(
-    given: int, length: int, kept: int, parts: tuple[int, int], sign: int
-) -> NDArray[np.float64]:
-    """[given, parts[0], kept, parts[1]]: the transform of `given` numbers, truncated or padded.
-
-    Numbers have a real part, or also an imaginary one; e^(sign * 2 pi i j k / length).
-    """
-    if given * kept * parts[0] * parts[1] > _MOST:
-        raise UnsupportedError(f"a transform of {length} numbers is too long")
-    j, k = np.arange(given)[:, None], np.arange(kept)[None, :]
-    angle = 2 * np.pi / length * (j * k % length)  # exact products of indices
-    used = (j < length).astype(np.float64)
-    real, imaginary = np.cos(angle) * used, sign * np.sin(angle) * used
-    full = np.array([[real, imaginary], [-imaginary, real]])
-    return np.ascontiguousarray(full[: parts[0], : parts[1]].transpose(2, 0, 3, 1))
-
 
 def _inverse_of_half(given: int, length: int) -> NDArray[np.float64]:
     """[given, 2, length, 1]: real numbers from the first half of their spectrum."""
-    matrix = _matrix(given, length, length, (2, 1), 1) / length
+    matrix = transform_matrix(given, length, length, (2, 1), 1) / length
     for j in range(1, given):
         matrix[j] *= 0 if j > length // 2 else 1 if 2 * j == length else 2
     return matrix
@@ -89,7 +70,7 @@ def dft(scope: Scope) -> Value:
         matrix = _inverse_of_half(count, length)[:, :parts]
     else:
         kept = length // 2 + 1 if half else length
-        matrix = _matrix(count, length, kept, (parts, 2), 1 if inverse else -1)
+        matrix = transform_matrix(count, length, kept, (parts, 2), 1 if inverse else -1)
         matrix = matrix / length if inverse else matrix
     order = (*(k for k in range(rank - 1) if k != axis), axis, rank - 1)
     return scope.result(_transformed(scope, scope.place(x, order), matrix), order)
@@ -121,12 +102,12 @@ def stft(scope: Scope) -> Value:
         column = scope.reshaped(window, (size, 1), "window")
         cut = scope.plain(combined(scope, Mul(), scope.result(cut), column, "weighted"))
     kept = size // 2 + 1 if half else size
-    y = _transformed(scope, cut, _matrix(size, size, kept, (parts, 2), -1))
+    y = _transformed(scope, cut, transform_matrix(size, size, kept, (parts, 2), -1))
     return scope.result(y, identity(len(x.shape) + 1))
 
 
 @operator("MelWeightMatrix")
-def mel_weight_matrix(scope: Scope) -> Value:
+def mel_weighttransform_matrix(scope: Scope) -> Value:
     """Triangles that are evenly spaced in mel, over the bins of a spectrum: a constant."""
     numbers: list[float] = []
     for k in range(5):
@@ -137,7 +118,7 @@ def mel_weight_matrix(scope: Scope) -> Value:
     if not np.isfinite(numbers).all() or numbers[2] <= 0 or min(numbers[3:]) < 0:
         raise ModelError(f"its numbers {numbers} make no filters")
     count, length = int(numbers[0]), int(numbers[1])
-    if count < 1 or length < 1 or (length // 2 + 1) * count > _MOST:
+    if count < 1 or length < 1 or (length // 2 + 1) * count > MOST_OF_MATRIX:
         raise ModelError(f"{count} filters of {length} numbers")
     edges = _mel_edges(count, length, numbers[2:])
     y = np.zeros((length // 2 + 1, count))

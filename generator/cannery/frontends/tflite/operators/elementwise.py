@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.tflite.scope import Scope, operator
+from cannery.frontends.tflite.scope import DTYPES, Scope, operator
 from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops import elementwise as ops
@@ -29,6 +29,7 @@ _BINARY: Mapping[str, Op] = {
     "GREATER_EQUAL": compare.GreaterOrEqual(), "LESS": compare.Less(),
     "LESS_EQUAL": compare.LessOrEqual(), "LOGICAL_AND": compare.And(), "LOGICAL_OR": compare.Or(),
     "MAXIMUM": ops.Max(), "MINIMUM": ops.Min(), "BITWISE_XOR": bits.BitwiseXor(),
+    "ATAN2": trigonometry.Atan2(),
 }  # fmt: skip
 
 _ARITHMETIC: Mapping[str, Op] = {
@@ -120,6 +121,18 @@ def _folded(scope: Scope, function: _Function) -> str:
         raise ModelError(f"shapes {a.shape} and {b.shape} do not broadcast") from None
 
 
+@operator("RIGHT_SHIFT")
+def right_shift(scope: Scope) -> str:
+    """The sign remains. An amount below 0 is 0, one beyond the bits is that of the highest."""
+    x, amount = scope.input(0), scope.input(1)
+    dtype = scope.dtype(x)
+    most = scope.constant("most", np.asarray(8 * dtype.bytes - 1, dtype.numpy))
+    none = scope.constant("none", np.asarray(0, dtype.numpy))
+    least = scope.node(ops.Min(), [amount, most], "at_most")
+    inside = scope.node(ops.Max(), [least, none], "amount")
+    return scope.node(bits.BitShift(right=True), [x, inside])
+
+
 @operator("LEAKY_RELU")
 def leaky_relu(scope: Scope) -> str:
     """x, or alpha x below 0."""
@@ -153,12 +166,18 @@ def select(scope: Scope) -> str:
 def cast(scope: Scope) -> str:
     """To the type of the output; quantised integers as they are."""
     scope.ignore("InDataType", "OutDataType")
-    known = {
-        "FLOAT32": DType.FLOAT32, "INT32": DType.INT32, "INT64": DType.INT64, "BOOL": DType.BOOL,
-        "UINT8": DType.UINT8, "INT8": DType.INT8, "INT16": DType.INT16, "UINT32": DType.UINT32,
-        "UINT16": DType.UINT16, "UINT64": DType.UINT64, "FLOAT16": DType.FLOAT32,
-    }  # fmt: skip
-    to = known.get(scope.output.dtype)
+    return scope.node(Cast(_target(scope)), [scope.input(0)])
+
+
+def _target(scope: Scope) -> DType:
+    """The element type of the output."""
+    to = DTYPES.get(scope.output.dtype)
     if to is None:
         raise UnsupportedError(f"to {scope.output.dtype} is not supported")
-    return scope.node(Cast(to), [scope.input(0)])
+    return to
+
+
+@operator("BITCAST")
+def bitcast(scope: Scope) -> str:
+    """The same bits as elements of another type."""
+    return scope.node(bits.BitCast(_target(scope)), [scope.input(0)])

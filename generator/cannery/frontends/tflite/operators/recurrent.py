@@ -21,6 +21,9 @@ from cannery.ops.reduce.op import ReduceSum
 #: The gates of Cannery's LSTM, by the order i, f, c, o of weights in the file.
 _GATES = (0, 3, 1, 2)
 
+#: The kernel of LSTM that has all inputs.
+_FULL = 0
+
 _F32 = NDArray[np.float32]
 
 
@@ -138,36 +141,79 @@ def bidirectional_lstm(scope: Scope) -> list[str]:
         _run(scope, x, _Lstm(scope, 1), of_cell, (35, 36), "forward/"),
         _run(scope, x, _Lstm(scope, 18), of_cell, (37, 38), "backward/", reverse=True),
     ]
-    if scope.flag("MergeOutputs"):
-        both = [scope.node(Concat(2), both, "joined")]
-    if major:
-        both = [scope.node(Transpose((1, 0, 2)), [y], "steps_first") for y in both]
-    return both
+    return _both(scope, both, major)
+
+
+@operator("LSTM")
+def lstm_step(scope: Scope) -> list[str]:
+    """One step, with the inputs of UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    if scope.integer("KernelType") != _FULL or len(scope.outputs) != 1:
+        raise UnsupportedError("its basic kernel is not supported")
+    if any(scope.has(k) for k in range(20, 24)):
+        raise UnsupportedError("its normalisation is not supported")
+    of_cell = _check_lstm(scope)
+    y = _run(scope, _step(scope), _Lstm(scope, 1), of_cell, (18, 19), "")
+    return [_of_step(scope, y)]
+
+
+def _step(scope: Scope) -> str:
+    """x[N,I] as the sequence x[N,1,I]."""
+    x = scope.input(0)
+    if scope.rank(x) != 2:
+        raise ModelError(f"its input has the shape {scope.shape(x)}, expected one step")
+    return scope.reshaped(x, (scope.shape(x)[0], 1, scope.shape(x)[1]), "step")
+
+
+def _of_step(scope: Scope, y: str) -> str:
+    """y[N,1,H] as y[N,H]."""
+    return scope.reshaped(y, (scope.shape(y)[0], scope.shape(y)[2]), "result")
 
 
 @operator("UNIDIRECTIONAL_SEQUENCE_RNN", "RNN")
 def rnn(scope: Scope) -> str:
     """x, w[H,I], r[H,H], bias[H], state[N,H]; RNN is one step."""
     scope.ignore("AsymmetricQuantizeInputs")
-    single = scope.kind == "RNN"
-    major = False if single else scope.flag("TimeMajor")
-    x = scope.input(0)
-    if scope.rank(x) != (2 if single else 3):
-        raise ModelError(f"its input has the shape {scope.shape(x)}")
-    x = scope.reshaped(x, (scope.shape(x)[0], 1, *scope.shape(x)[1:]), "step") if single else x
-    x = scope.node(Transpose((1, 0, 2)), [x], "samples_first") if major else x
-    w = scope.node(Transpose((1, 0)), [scope.input(1)], "w")
-    r = np.asarray(scope.known(2, "its weights"))
+    if scope.kind == "RNN":
+        return _of_step(scope, _run_rnn(scope, _step(scope), 1, ""))
+    major = scope.flag("TimeMajor")
+    y = _run_rnn(scope, _sequence(scope, major), 1, "")
+    return scope.node(Transpose((1, 0, 2)), [y], "steps_first") if major else y
+
+
+def _run_rnn(scope: Scope, x: str, first: int, label: str, reverse: bool = False) -> str:
+    """One direction, whose weights, bias and state are inputs from `first` on; the sequence."""
+    w = scope.node(Transpose((1, 0)), [scope.input(first)], f"{label}w")
+    r = np.asarray(scope.known(first + 1, "its weights"))
     if r.ndim != 2:
         raise ModelError(f"its weights have the shape {r.shape}")
     activation = _activation(scope.integer("FusedActivationFunction"))
-    product = scope.node(MatMul(), [x, w, scope.input(3)], "projected")
-    op = Rnn(r.shape[0], (activation,), returns=(SEQUENCE, HIDDEN))
-    y, hidden = scope.nodes(op, [product, scope.constant("r", r.T[None]), scope.input(4)])
-    scope.keep(4, hidden)
-    if single:
-        return scope.reshaped(y, (scope.shape(y)[0], scope.shape(y)[2]), "result")
-    return scope.node(Transpose((1, 0, 2)), [y], "steps_first") if major else y
+    product = scope.node(MatMul(), [x, w, scope.input(first + 2)], f"{label}projected")
+    op = Rnn(r.shape[0], (activation,), (reverse,), returns=(SEQUENCE, HIDDEN))
+    inputs = [product, scope.constant(f"{label}r", r.T[None]), scope.input(first + 3)]
+    y, hidden = scope.nodes(op, inputs, label.rstrip("/"))
+    scope.keep(first + 3, hidden)
+    return y
+
+
+@operator("BIDIRECTIONAL_SEQUENCE_RNN")
+def bidirectional_rnn(scope: Scope) -> list[str]:
+    """x, the parameters and the state of both directions, and a second input."""
+    if any(scope.has(k) for k in range(9, 12)):
+        raise UnsupportedError("its second input is not supported")
+    scope.ignore("AsymmetricQuantizeInputs")
+    major = scope.flag("TimeMajor")
+    x = _sequence(scope, major)
+    forward = _run_rnn(scope, x, 1, "forward/")
+    return _both(scope, [forward, _run_rnn(scope, x, 5, "backward/", reverse=True)], major)
+
+
+def _both(scope: Scope, both: list[str], major: bool) -> list[str]:
+    """The outputs of two directions: joined if an option says so, steps first if `major`."""
+    if scope.flag("MergeOutputs"):
+        both = [scope.node(Concat(2), both, "joined")]
+    if major:
+        both = [scope.node(Transpose((1, 0, 2)), [y], "steps_first") for y in both]
+    return both
 
 
 @operator("SVDF")

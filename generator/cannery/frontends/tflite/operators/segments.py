@@ -10,8 +10,10 @@ import numpy as np
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.tflite.scope import Scope, operator
 from cannery.ir.tensor import DType
+from cannery.ops.elementwise import Div, Mul, Sqrt, Square
+from cannery.ops.indexing.gather import Gather
 from cannery.ops.indexing.scatter import ScatterND
-from cannery.ops.logic.compare import Where
+from cannery.ops.logic.compare import Greater, Where
 from cannery.ops.movement.op import Pad
 
 #: How elements of a segment are joined.
@@ -70,6 +72,41 @@ def sparse_to_dense(scope: Scope) -> str:
         values = scope.node(Where(), [whole, scope.reshaped(values, (), "value"), alike], "values")
     begin = scope.constant("begin", np.full(shape, rest.reshape(-1)[0]))
     return scope.node(ScatterND("none"), [begin, scope.constant("places", places), values])
+
+
+@operator("EMBEDDING_LOOKUP_SPARSE")
+def embedding_lookup_sparse(scope: Scope) -> str:
+    """rows[n], where each goes[n,k], shape[k], weights[n], table[..]: sums of weighted rows.
+
+    Combined, by their weights: 0 added, 1 the mean, 2 divided by the norm of the weights. Where no
+    row goes, and where the weights add up to no more than 0, the sum stays as it is.
+    """
+    rows, weights, table = scope.input(0), scope.input(3), scope.input(4)
+    places = np.asarray(scope.known(1, "its indices"), np.int64)
+    shape = scope.known_integers(2, "its shape")[:-1]
+    combiner, each = scope.integer("Combiner"), scope.shape(table)[1:]
+    n = scope.type(rows).elements
+    if scope.shape(rows) != (n,) or scope.shape(weights) != (n,) or combiner not in (0, 1, 2):
+        raise ModelError(f"{scope.shape(weights)} weights of {scope.shape(rows)}, {combiner}")
+    inside = places.shape == (n, len(shape) + 1) and (places >= 0).all()
+    if not inside or (places[:, :-1] >= shape).any():
+        raise ModelError(f"indices {places.shape} in the shape {shape}")
+    at = scope.constant("places", np.ascontiguousarray(places[:, :-1]))
+    found = scope.node(Gather(0), [table, rows], "rows")
+    ones = (1,) * len(each)
+    factors = scope.reshaped(weights, (n, *ones), "factors")
+    weighted = scope.node(Mul(), [found, factors], "weighted")
+    zeros = scope.constant("begin", np.zeros(_check_size((*shape, *each)), np.float32))
+    sums = scope.node(ScatterND("add"), [zeros, at, weighted], "sums")
+    if combiner == 0:
+        return sums
+    squares = scope.node(Square(), [weights], "squares") if combiner == 2 else weights
+    none = scope.constant("none", np.zeros(shape, np.float32))
+    total = scope.node(ScatterND("add"), [none, at, squares], "total")
+    total = scope.node(Sqrt(), [total], "norm") if combiner == 2 else total
+    counts = scope.node(Greater(), [total, scope.scalar("zero", 0.0)], "counts")
+    safe = scope.node(Where(), [counts, total, scope.scalar("one", 1.0)], "divisor")
+    return scope.node(Div(), [sums, scope.reshaped(safe, (*shape, *ones), "divisors")])
 
 
 @operator("MATRIX_DIAG")
