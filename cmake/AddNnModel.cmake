@@ -1,7 +1,7 @@
 # add_nn_model(<target> MODEL <file>
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
 #              [AUTOTUNE] [CONTEXT cold|warm] [DEVICE <name>...] [LOCKED] [STAND_IN]
-#              [MAX_ERROR <e>] [WEIGHTS_AS float32|float16] [COMPUTE_AS float32|float16] [MAX_LINES <n>] [MAX_SIZE <x>] [MAX_RAM <n>] [MAX_FLASH <n>] [SECTION weights|code|workspace=<name>...] [SPLIT <n>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
+#              [MAX_ERROR <e>] [WEIGHTS_AS float32|float16] [COMPUTE_AS float32|float16] [MAX_LINES <n>] [MAX_SIZE <x>] [MAX_RAM <n>] [MAX_FLASH <n>] [FAST_RAM <n>] [SECTION weights|code|workspace|fast=<name>...] [SPLIT <n>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
 #              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [SHARED] [WEIGHTS <file>] [COMPILED_NN] [CLASS_NAMES <file>] [METADATA] [PEEPHOLES <npz>] [CUSTOM <op>=<c>...] [STREAMING] [BLOCK <n>...] [LATENCY <n>] [TIME_AXIS <tensor>=<axis>...] [VARIABLE_LENGTH]
 #              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [SAME_EVERYWHERE] [STATE <input>=<output> ...] [SET <input>=<value> ...] [MAX_TRIPS <n>] [NOISE seed|input|mean]
 #              [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...] [TRACE_STEPS] [DUMP_VALUES]
@@ -30,7 +30,8 @@
 #   MANY sets how many inputs <name>_run_many computes together at most. STREAMING makes networks
 #   over time run step by step, BLOCK steps in a call (several: functions for each), with outputs that may be LATENCY steps late
 #   (auto: as few as the network needs); STATE names inputs and outputs that are the state: <name>_step.
-#   SECTION names where the linker finds the weights, the code and the static workspace.
+#   SECTION names where the linker finds the weights, the code and the static workspace. FAST_RAM gives the
+#   workspace a region of up to so many bytes for what is accessed most: <name>_run_in takes both regions.
 #   SET makes inputs constants. NOISE says where the random numbers of a network come from; seed: <name>_seed.
 #   TIME_AXIS says which axes of inputs are steps, where Cannery finds others.
 #   VARIABLE_LENGTH: sequences have up to as many steps as the model, <name>_run gets their length.

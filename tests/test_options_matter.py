@@ -29,6 +29,7 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
     ("wide", {"isa": "sse2"}, {"max_size": "1.5"}, "wide.json", '"conv.direct'),
     ("wide", {"isa": "sse2"}, {"max_ram": "1K"}, "wide.c", "Workspace: 0 bytes"),
     ("wide", {"isa": (), "target": "cortex-m7"}, {"max_flash": "22K"}, "wide.json", '"conv.direct'),
+    ("tiny", {}, {"fast_ram": "1K"}, "tiny.h", "#define TINY_FAST_BYTES"),
     ("tiny", {}, {"section": "code=.itcm"}, "tiny.c", 'section(".itcm")'),
     ("tiny", {}, {"split": "2"}, "tiny.json", '"tiny_steps2.c"'),
     ("tiny", {}, {"io_layout": "nchw"}, "tiny.h", "float32[1x4x8x8] (NCHW)"),

@@ -155,7 +155,12 @@ def dims(texts: Sequence[str]) -> dict[str, int]:
 
 
 #: What can be placed in a section of its own, with an example of one.
-_NEW_SECTIONS = {"weights": ".ext_flash", "code": ".itcm", "workspace": ".bss.dtcm"}
+_NEW_SECTIONS = {
+    "weights": ".ext_flash",
+    "code": ".itcm",
+    "workspace": ".bss.sram",
+    "fast": ".bss.dtcm",
+}
 PLACED = tuple(_NEW_SECTIONS)
 
 _SECTION = re.compile(r"[A-Za-z_.][\w.$]*", re.ASCII)
@@ -171,6 +176,7 @@ _OTHER = {
     "weights": re.compile(r"\.(s?bss|tbss|noinit|text)(\..*)?"),
     "code": re.compile(r"\.(s?bss|tbss|noinit|rodata)(\..*)?"),
     "workspace": re.compile(r"\.(text|rodata)\..*"),
+    "fast": re.compile(r"\.(text|rodata)\..*"),
 }
 
 

@@ -33,8 +33,8 @@ class Options:
     max|y - ref| / max|ref| per output, `max_lines` the lines of functions that can be cut,
     `max_size` the bytes of constants, in multiples of the model's, where no record chooses,
     `max_ram` the bytes of workspace and state, `max_flash` those of code and constants of a
-    microcontroller, by estimate; `section` names where weights, code and the static
-    workspace are placed;
+    microcontroller, by estimate; `fast_ram` are the bytes of fast memory that get a region of the
+    workspace; `section` names where weights, code and the static workspace are placed;
     `split` is the number of C files that the steps are spread over. `dims` fixes dimensions that
     the model leaves open, `fixed` has inputs that are constants, `max_trips` limits loops,
     `io_layout` is the order of image tensors at the interface; `io_type` "raw" makes its floats the
@@ -74,6 +74,7 @@ class Options:
     max_size: float | None = None
     max_ram: int | None = None
     max_flash: int | None = None
+    fast_ram: int | None = None
     section: Mapping[str, str] = field(default_factory=dict)
     split: int = 1
     io_layout: str = "model"
@@ -242,7 +243,10 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
         Spec("max_flash", _ONE,
              "Bound of code and constants on a microcontroller, estimated, in bytes, K or M.",
              parse.size, "N", example="256K"),
-        Spec("section", _MANY, "Section of the object files for weights, code or workspace.",
+        Spec("fast_ram", _ONE,
+             "Bytes of fast memory for what is accessed most: the workspace has two regions.",
+             parse.size, "N", example="64K"),
+        Spec("section", _MANY, "Section of the object files for weights, code, workspace or fast.",
              parse.sections, "WHAT=NAME", example="weights=.ext_flash"),
         Spec("split", _ONE, "Spread the code over this many C files, built at once (default: 1).",
              parse.files, "N", example="4"),
@@ -388,6 +392,7 @@ def make_options(model: Path, raw: Mapping[str, Any]) -> Options:
     _check_compute_as(options)
     _check_weights(options)
     _check_sections(options)
+    _check_fast_ram(options)
     return options
 
 
@@ -411,6 +416,28 @@ def _check_sections(options: Options) -> None:
         raise OptionError(
             "the weights are in a file, not in the code", where="--section",
             cure="leave out weights=, or --weights",
+        )  # fmt: skip
+
+
+def _check_fast_ram(options: Options) -> None:
+    """Raise OptionError for what a workspace of two regions does not go together with."""
+    if options.fast_ram is None:
+        if "fast" in options.section:
+            raise OptionError(
+                "the workspace has no fast region", where="--section",
+                cure="say how large it may be with --fast-ram, or leave out fast=",
+            )  # fmt: skip
+        return
+    others = {
+        "--parallel": options.parallel, "--openmp": options.openmp, "--many": options.many > 1,
+        "several --block": len(options.block) > 1, "several --isa": len(options.isa) > 1,
+        "--shared": options.shared,
+    }  # fmt: skip
+    chosen = [flag for flag, on in others.items() if on]
+    if chosen:
+        raise OptionError(
+            f"{chosen[0]} cannot be combined with it", where="--fast-ram",
+            cure="leave out one of them",
         )  # fmt: skip
 
 

@@ -304,7 +304,7 @@ def source_of(
     source = make_source(
         program, planned.isa, options.name, options.rename, planned.chosen.stacks, cores,
         options.max_lines, rings[0], list(zip(planned.programs[1:], rings[1:], strict=True)),
-        workspace_bound(program, planned.isa, options.max_ram),
+        workspace_bound(program, planned.isa, options.max_ram), options.fast_ram,
     )  # fmt: skip
     source = replace(
         source, max_error=graph.error_bound(options.max_error), split=options.split,
@@ -317,6 +317,7 @@ def source_of(
     if planned.isa.is_microcontroller and source.split == 1 and not source.apart:
         source = replace(source, calls=shared_kernels(source.calls, source.blob, planned.isa))
     _check_ram(source, options)
+    _check_fast_ram(source, options)
     if dump:
         dump("program", format_program(program))
         dump("workspace", format_workspace(program, source.workspace))
@@ -330,6 +331,16 @@ def _check_ram(source: Source, options: Options) -> None:
         raise OptionError(
             f"workspace and state of all calls together take {taken:,} bytes",
             where="--max-ram", cure=f"give {taken}, or fewer sizes with --block",
+        )  # fmt: skip
+
+
+def _check_fast_ram(source: Source, options: Options) -> None:
+    """Raise OptionError if not even one value could begin in the fast memory."""
+    if options.fast_ram is not None and source.fast_bytes > options.fast_ram:
+        raise OptionError(
+            f"{options.fast_ram} bytes hold nothing, as values begin at multiples of "
+            f"{source.fast_bytes}",
+            where="--fast-ram", cure=f"give {source.fast_bytes} or more",
         )  # fmt: skip
 
 

@@ -59,6 +59,8 @@ def test_code_runs_from_a_copy_in_itcm(firmware: Project) -> None:
     assert sections["ball_run_in"] == ".itcm"
     weights = {name for name, section in sections.items() if section == ".ext_flash"}
     assert weights and all("ball_L" in name for name in weights)
+    assert any("detector" in n and s == ".psram" for n, s in sections.items()), "slow memory"
+    assert b"BALL_FAST_BYTES" in (firmware.tree / "cannery" / "ball" / "ball.h").read_bytes()
     main = firmware.folder / "src" / "main.cpp"
     main.write_text(main.read_text().replace("    load_tcm();\n", ""))
     firmware.build()

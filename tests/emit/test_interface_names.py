@@ -26,6 +26,7 @@ def names(graph: Graph, **rename: str) -> list[str]:
 def test_equal_names_are_told_apart() -> None:
     assert names(net("Image", "image")) == ["image", "image_2"]
     assert names(net("state", "n")) == ["state_2", "n_2"]
+    assert names(net("ws", "fast")) == ["ws_2", "fast_2"], "a variable, a parameter"
 
 
 GIVEN = ("a", "A", "a_row_stride", "a_pixel_stride", "n", "workspace", "lengths")

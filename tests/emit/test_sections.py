@@ -109,6 +109,13 @@ def test_large_weights_are_placed_as_well() -> None:
     assert place(found.files, "ball", {}) == dict(found.files)
 
 
+def test_regions_lie_apart(tmp_path: Path) -> None:
+    need_toolchain(TARGET)
+    placed = (*SECTIONS[:2], "workspace=.bss.psram", "fast=.bss.dtcm")
+    sections = compiled(tmp_path / "out", *made(section=placed, fast_ram="1K"))
+    assert (sections["workspace"], sections["fast"]) == (".bss.psram", ".bss.dtcm")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -122,6 +129,8 @@ def test_large_weights_are_placed_as_well() -> None:
         (["weights=.bss.fast"], "keep '.bss.fast' for something else"),
         (["code=.noinit"], "keep '.noinit' for something else"),
         (["code=.init_array"], "keep '.init_array' for something else"),
+        (["fast=.bss.dtcm"], "the workspace has no fast region"),
+        (["fast=.text.x"], "keep '.text.x' for something else"),
         (["workspace=.rodata.x"], "keep '.rodata.x' for something else (give the workspace"),
     ],
 )

@@ -67,7 +67,9 @@ def check(
     scratch = [integer(0, 2) * 100 for _ in program.steps]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lifetimes, "PINNED_BYTES", PINNED[integer(0, len(PINNED) - 1)])
-        workspace = plan_workspace(program, scratch)
+        fast_ram = (None, None, 2000, 10**6)[integer(0, 3)]
+        workspace = plan_workspace(program, scratch, fast_ram=fast_ram)
+    assert workspace.fast_bytes <= (fast_ram or 0)
     check_program(program, isa, workspace, scratch)
 
 

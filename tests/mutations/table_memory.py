@@ -11,6 +11,9 @@ _DEEP = kernels("chains.depth_first", "generic")
 _needs = rows(f"{_C}/choose/needs.py", _RAM)
 _ram = rows(f"{_C}/choose/ram.py", _RAM)
 _lifetimes = rows(f"{_C}/lowering/lifetimes.py", _RAM)
+_regions = rows(f"{_C}/lowering/lifetimes.py", "tests/emit/test_fast_ram.py")
+_source = rows(f"{_C}/emit/source.py", "tests/emit/test_fast_ram.py")
+_fast = rows(f"{_C}/lowering/fast_memory.py", "tests/lowering/test_fast_memory.py")
 _depth = rows(f"{_C}/lowering/depth.py", _DEPTH)
 _order = rows(f"{_C}/lowering/order.py", "tests/lowering/test_order.py")
 _pulling = rows(f"{_C}/ops/chains/pulling.py", _DEPTH)
@@ -93,7 +96,44 @@ CHANGES: tuple[Change, ...] = (
         "best = best",
         ("tests/lowering/test_memory_plan.py",),
     ),
-    _lifetimes("halos stay pinned", "held - 1)", "held)  # noqa"),
+    _lifetimes("halos stay pinned", "held - 1, fast_ram)", "held, fast_ram)"),
+    _lifetimes(
+        "halos stay pinned where fast memory has more accesses without them",
+        "if other.fast and other.fast.accesses > plan.fast.accesses else plan",
+        "if other is None else plan",
+        "tests/lowering/test_fast_memory.py",
+    ),
+    _fast("the first choice stays", "        if excess <= 0:", "        if False:"),
+    _fast(
+        "a choice with fewer accesses stays",
+        "if old is None or old.worth < new.worth:",
+        "if old is None:",
+    ),
+    _fast(
+        "blocks are alive after their end",
+        "if items[j].block.last >= item.block.first",
+        "if items[j].block.last + 1 >= item.block.first",
+    ),
+    _fast(
+        "what is not proved counts as proved",
+        "bound = max(best.worth, known) if complete else",
+        "bound = max(best.worth, known) if True else",
+    ),
+    _fast(
+        "the room of the rest costs nothing",
+        "gain + room * prices.between(start, steps)",
+        "gain",
+    ),
+    _regions(
+        "the fast region is that of the caller's slow memory",
+        'return f"quick + {at}" if at < self.fast_bytes else',
+        'return f"quick + {at}" if at <= self.fast_bytes else',
+    ),
+    _source(
+        "tools give both regions the same memory",
+        'cut = f"(char *)workspace + {self.fast_bytes}, workspace"',
+        'cut = "workspace, workspace"',
+    ),
     _depth("values that others read end in chains", " and reach <= k:", ":"),
     _order("a step frees what others read", "if not self.readers[v] & ~gone", "if True"),
     _order(

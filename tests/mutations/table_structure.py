@@ -113,8 +113,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _lifetimes(
         "scratch lives one step too early",
-        'Allocation(f"scratch {index}", size, index, index)',
-        'Allocation(f"scratch {index}", size, index - 1, index - 1)',
+        "Allocation(scratch_name(index), size, index, index)",
+        "Allocation(scratch_name(index), size, index - 1, index - 1)",
     ),
     _lifetimes(
         "second run finds another value in the halo",
@@ -459,7 +459,7 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "the workspace of many is that of one",
         f"{_C}/emit/header.h.j2",
-        "_MANY_WORKSPACE_BYTES {{ s.many_bytes }}u",
+        "_MANY_WORKSPACE_BYTES {{ s.many_bytes - s.fast_bytes }}u",
         "_MANY_WORKSPACE_BYTES {{ s.single_bytes }}u",
         ("tests/emit/test_many.py",),
     ),

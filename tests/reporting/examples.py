@@ -80,6 +80,6 @@ def certain(condition: str) -> Guarantees:
     )  # fmt: skip
     return Guarantees(
         (StackBound("net_run_in", 96, ("net_run_in", "net_L00"), 0, 1024),),
-        Calls((), (), (), (), (), ()), Memory(SectionSizes(1000, 2000, 0, 0), 512, 512, 0), flow,
+        Calls((), (), (), (), (), ()), Memory(SectionSizes(1000, 2000, 0, 0), 512, 0, 512, 0), flow,
         Numbers((), (), (-1.0, 1.0), (), ()),
     )  # fmt: skip

@@ -4,6 +4,16 @@
 static_assert(BALL_IMAGE_LEN == Patch::SIZE * Patch::SIZE, "the model takes other images");
 static_assert(BALL_SCORES_LEN == 2, "the model does not tell ball from no ball");
 
+#ifdef BALL_FAST_BYTES // with FAST_RAM: what is accessed most lies in DTCM, as all variables do
+namespace {
+alignas(BALL_WORKSPACE_ALIGN) unsigned char fast[BALL_FAST_BYTES];
+}
+
+BallDetector::BallDetector() : net_(fast) {}
+#else
+BallDetector::BallDetector() {}
+#endif
+
 float BallDetector::classify(const Patch &patch)
 {
     for (int i = 0; i < BALL_IMAGE_LEN; ++i) {
@@ -16,5 +26,9 @@ float BallDetector::classify(const Patch &patch)
 bool BallDetector::self_test()
 {
     alignas(BALL_WORKSPACE_ALIGN) static unsigned char workspace[BALL_WORKSPACE_BYTES];
+#ifdef BALL_FAST_BYTES
+    return ball_selftest(workspace, fast) == 0;
+#else
     return ball_selftest(workspace) == 0;
+#endif
 }

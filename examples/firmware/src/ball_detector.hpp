@@ -7,6 +7,8 @@
 
 class BallDetector {
 public:
+    BallDetector();
+
     // The probability that the patch shows a ball.
     float classify(const Patch &patch);
 

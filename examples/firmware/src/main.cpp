@@ -14,6 +14,9 @@
 
 namespace {
 
+#ifdef ROBOT_TCM
+__attribute__((section(".psram"))) // large and slow; the network has a fast region beside it
+#endif
 BallDetector detector; // static: its memory is known when the firmware is linked
 
 void report(const char *what, const Patch &patch)

@@ -64,7 +64,7 @@ def make(model: Any, options: Mapping[str, Any], key: str, *, several_threads: b
 def _given(model: Any, options: Mapping[str, Any], *, several_threads: bool) -> GivenModel:
     """The model for this machine. Raises OptionError."""
     given = given_model(model, {"target": NATIVE, **options}, "load")
-    parsed = replace(given.options, weights=None)  # they are in the library
+    parsed = replace(given.options, weights=None, fast_ram=None)  # a library has one memory
     if several_threads and not parsed.openmp:
         parsed = replace(parsed, parallel=True)
     return replace(given, options=parsed)

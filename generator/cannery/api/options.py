@@ -32,6 +32,7 @@ class ModelOptions(TypedDict, total=False):
     max_size: float
     max_ram: int | str
     max_flash: int | str
+    fast_ram: int | str
     section: Texts | Mapping[str, str]
     batch: int
     dim: Texts | Mapping[str, int]

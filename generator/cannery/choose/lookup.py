@@ -155,8 +155,8 @@ def _tell(problem: str, options: Options, target: Target) -> None:
 #: Options without influence on a plan and on the place of its record.
 _NO_MATTER = (
     "name", "rename", "input_view", "locked", "tuned_by", "parallel", "openmp", "shared",
-    "same_everywhere", "max_size", "max_ram", "max_flash", "split", "compiled_nn", "class_names",
-    "metadata", "trace_steps", "dump_values",
+    "same_everywhere", "max_size", "max_ram", "max_flash", "fast_ram", "split", "compiled_nn",
+    "class_names", "metadata", "trace_steps", "dump_values",
 )  # fmt: skip
 
 

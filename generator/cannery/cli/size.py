@@ -94,6 +94,8 @@ def _print(size: NetworkSize) -> None:
         ["stack", size.stack, "at most, of one run"],
         ["tensors", size.tensors, "RAM for inputs and outputs"],
     ]
+    if size.fast:
+        sums.append(["fast region", size.fast, "RAM beside the workspace, by --fast-ram"])
     if size.many_workspace > size.workspace:
         sums.append(["workspace of run_many", size.many_workspace, "instead of the other one"])
     if size.state:

@@ -14,6 +14,7 @@ from cannery.schedule.program import Buffer
 
 if TYPE_CHECKING:
     from cannery.emit.source import Source
+    from cannery.emit.states import States
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,18 @@ class Body:
         often.
         """
         return min(self.periods[c.number] for c in self.source.calls if c.kernel.turns)
+
+    def regions(self, states: States) -> frozenset[bool]:
+        """Whether a function with these states uses memory of the slow region (False), and of the
+        fast one (True).
+        """
+        workspace = self.source.workspace
+        places = [
+            at for _, buffer, port, at in self.roots
+            if not port and buffer.value not in states.kept and not states.window(buffer.name)
+        ]  # fmt: skip
+        places += [at for k, at in workspace.scratch.items() if k not in states.spared]
+        return frozenset(at < workspace.fast_bytes for at in places)
 
     def spans(self, spared: frozenset[int]) -> Iterator[tuple[int, list[Call]]]:
         """The steps that a call does not spare, with their period: neighbours with the same one

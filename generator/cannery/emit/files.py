@@ -200,6 +200,7 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "many_workspace_bytes": source.many_bytes,
         "many_chunks": [_chunk(source, chunk) for chunk in source.many.chunks],
         "workspace_lower_bound": source.workspace.lower_bound,
+        **_fast_region(source),
         "guarantees": _guarantees(source),
         **_weights(source),
         **_parallel(source),
@@ -227,6 +228,17 @@ def _guarantees(source: Source) -> dict[str, Any]:
         "same_everywhere": not differing_layers(source.graph),
         **({"largest_sum": max(each.largest for each in sums)} if sums else {}),
     }
+
+
+def _fast_region(source: Source) -> dict[str, Any]:
+    """The region of the workspace in fast memory, if any; `workspace_bytes` counts it. Accesses are
+    those of a run in bytes, as modelled.
+    """
+    fast = source.workspace.fast
+    if fast is None:
+        return {}
+    found = {"bytes": fast.bytes, "accesses": fast.accesses, "most_accesses": fast.most}
+    return {"fast_region": {**found, "all_accesses": fast.all}}
 
 
 def _blocks(source: Source) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class Tensor:
 #: The names of generated functions' other parameters and variables.
 _PARAMETERS = (
     "workspace", "state", "pool", "length", "lengths", "n", "at", "next", "call", "counter", "done",
-    ITEM, LAST,
+    "ws", "fast", "quick", ITEM, LAST,
 )  # fmt: skip
 
 

@@ -44,18 +44,22 @@ def make_source(
     rings: Sequence[Ring] | None = None,
     blocks: Sequence[tuple[Program, Sequence[Ring]]] = (),
     max_ram: int | None = None,
+    fast_ram: int | None = None,
 ) -> Source:
     """Generate all kernels, in functions of `max_lines`, and lay out the workspace.
 
     `stacks` are what `run_many` computes at once, largest first. With `cores`, the network may run
     on several cores. `rings` are the states that are kept in place (None: all that can be),
     `blocks` the programs for calls of further sizes, with their rings. Above `max_ram` bytes of
-    workspace, fewer halos stay zero from run to run.
+    workspace, fewer halos stay zero from run to run. With `fast_ram`, the workspace has two
+    regions, the fast one of up to so many bytes.
     """
     apart = program.graph.weights_vary
     known = KnownConstants(vary=apart)
     counted = any(map(counts_calls, (program.graph, *(p.graph for p, _ in blocks))))
-    single = _Making(program, isa, name, name, max_lines, counted, max_ram=max_ram)
+    single = _Making(
+        program, isa, name, name, max_lines, counted, max_ram=max_ram, fast_ram=fast_ram
+    )
     further = [
         _Making(p, isa, name, f"{name}_B{p.graph.steps_of_call}", max_lines, counted, own, max_ram)
         for p, own in blocks
@@ -113,6 +117,7 @@ class _Making:
     counted: bool
     rings: Sequence[Ring] = ()
     max_ram: int | None = None
+    fast_ram: int | None = None
     aliases: dict[int, Aliases] = field(default_factory=dict)
 
     @cached_property
@@ -151,7 +156,7 @@ class _Making:
         scratch = [
             kernels[k].scratch_bytes if k in kernels else 0 for k in range(len(program.steps))
         ]
-        workspace = plan_workspace(program, scratch, self.rings, self.max_ram)
+        workspace = plan_workspace(program, scratch, self.rings, self.max_ram, self.fast_ram)
         views = [b.value for b in program.buffers.values() if b.storage == VIEW]
         inputs, outputs = interface(graph, rename, program.io_order, views)
         ports = {t.source: t for t in inputs}
@@ -172,7 +177,9 @@ class _Making:
         program, planned, symbol = self.program, self.program.steps[k], self.symbols[k]
         clears = tuple(n for n, first in workspace.zeroed.items() if first == k)
         pointers = _pointers(program, planned, kernel, self.variables, ports)
-        scratch = f"(float *)(void *)(ws + {workspace.scratch[k]})" if kernel.scratch_bytes else ""
+        scratch = ""
+        if kernel.scratch_bytes:
+            scratch = f"(float *)(void *)({workspace.place(workspace.scratch[k])})"
         written = program.buffers[planned.writes[0]]
         images = 1 if kernel.whole else image_dims(written.type)[0]
         code = pull_apart(tidy(kernel.code), symbol, self.max_lines)

@@ -1,6 +1,6 @@
 """Places weights, code and the static workspace in named sections of the object files.
 
-Generated files define three macros, which gcc and clang read as attributes, and use them where
+Generated files define macros, which gcc and clang read as attributes, and use them where
 arrays and functions are defined. Without the option, nothing of this is in them.
 """
 
@@ -14,11 +14,12 @@ from cannery.contents import Content
 #: The macro that says where, by what is placed (`option_values.PLACED`).
 MACROS = {
     "weights": "CANNERY_WEIGHTS", "code": "CANNERY_CODE", "workspace": "CANNERY_WORKSPACE",
+    "fast": "CANNERY_FAST",
 }  # fmt: skip
 
 _ARRAY = re.compile(r"^(static const \w+ \w+\[\d+\] CANNERY_ALIGN\(\d+\)) = \{$", re.M)
 _FUNCTION = re.compile(r"^((?!CANNERY_APART|typedef)[A-Za-z][\w *]*?\b\w+\([^;{}]*\)\n\{)$", re.M)
-_WORKSPACE = re.compile(r"^(static unsigned char workspace\[\w+\] CANNERY_ALIGN\(64\));$", re.M)
+_REGION = r"^(static unsigned char {}\[\w+\] CANNERY_ALIGN\(64\));$"
 _INCLUDE = re.compile(r'^#include "', re.M)
 
 
@@ -38,8 +39,8 @@ def place(
             text = re.sub(blob, f".section {sections['weights']},", text)
         if "code" in sections:
             text = _FUNCTION.sub(rf"{MACROS['code']} \1", text)
-        if "workspace" in sections:
-            text = _WORKSPACE.sub(rf"\1 {MACROS['workspace']};", text)
+        for region in {"workspace", "fast"} & {*sections}:
+            text = re.sub(_REGION.format(region), rf"\1 {MACROS[region]};", text, flags=re.M)
         found[path] = _with_macros(text, sections).encode()
     return found
 

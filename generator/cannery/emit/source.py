@@ -100,7 +100,33 @@ class Source:
 
     @property
     def _end(self) -> int:
-        return self.base + max(self.workspace.bytes, 64)
+        return self.base + max(self.workspace.bytes, self.fast_bytes + 64)
+
+    @property
+    def fast_bytes(self) -> int:
+        """Those of the fast region, with which the offsets begin; 0 without one."""
+        return self.workspace.fast_bytes
+
+    @property
+    def memory_parameters(self) -> str:
+        """Those of functions that work in the caller's memory: the workspace, the fast region."""
+        return "void *workspace, void *fast" if self.fast_bytes else "void *workspace"
+
+    @property
+    def memory_arguments(self) -> str:
+        """The names of these."""
+        return "workspace, fast" if self.fast_bytes else "workspace"
+
+    @property
+    def one_memory(self) -> str:
+        """The same arguments of a function whose caller gives both regions as one workspace."""
+        cut = f"(char *)workspace + {self.fast_bytes}, workspace"
+        return cut if self.fast_bytes else "workspace"
+
+    @property
+    def slow_bytes(self) -> int:
+        """Memory for one run, or one step of any size, without the fast region."""
+        return self.single_bytes - self.fast_bytes
 
     @property
     def own_bytes(self) -> int:

@@ -100,12 +100,14 @@ class Calls:
 class Memory:
     """Bytes of the library: sections, and the memory that its caller provides.
 
-    `many_workspace` is that of `<name>_run_many`. A static workspace of the size of `workspace` is
-    in a program only if it calls `<name>_run`.
+    `fast` is a region of fast memory beside the `workspace`, `many_workspace` the memory of
+    `<name>_run_many`. A static workspace of the size of `workspace`, and of `fast`, is in a program
+    only if it calls `<name>_run`.
     """
 
     sections: SectionSizes
     workspace: int
+    fast: int
     many_workspace: int
     state: int
 
@@ -152,7 +154,10 @@ def guarantees(
     """
     with temporary_folder() as folder:
         sections, _ = library_sections(folder, source, files, toolchain)
-    memory = Memory(sections, source.single_bytes, source.many_bytes, source.states.bytes)
+    memory = Memory(
+        sections, source.slow_bytes, source.fast_bytes, source.many_bytes - source.fast_bytes,
+        source.states.bytes,
+    )  # fmt: skip
     told = replace(toolchain, cflags=(*toolchain.cflags, "-fstack-usage"))
     samples = box_samples(source.graph, count, box)
     with network_program(source, files, told, samples) as program:

@@ -71,12 +71,13 @@ class StepSize:
 class NetworkSize:
     """Bytes of a network as a library, without its self-test and static workspace.
 
-    `stack` is the most that `<name>_run_in` needs, `many_workspace` the memory of
-    `<name>_run_many`.
+    `stack` is the most that `<name>_run_in` needs, `fast` the region of the workspace in fast
+    memory, beside the `workspace`, `many_workspace` the memory of `<name>_run_many`.
     """
 
     sections: SectionSizes
     workspace: int
+    fast: int
     many_workspace: int
     state: int
     tensors: int
@@ -131,7 +132,8 @@ def network_size(source: Source, files: Mapping[str, Content], toolchain: Toolch
     tensors = sum(t.type.bytes for t in (*source.inputs, *source.outputs))
     kept = sum(s.input.type.bytes + s.output.type.bytes for s in source.states.slots)
     return NetworkSize(
-        sections, source.single_bytes, source.many_bytes, source.states.bytes, tensors - kept,
+        sections, source.slow_bytes, source.fast_bytes, source.many_bytes - source.fast_bytes,
+        source.states.bytes, tensors - kept,
         max(_stack(source, found, prefixes) for found in (frames, joined)), steps,
     )  # fmt: skip
 

@@ -1,4 +1,8 @@
-"""Which buffers are in the workspace, how long they live, and which halos are kept zero."""
+"""Which buffers are in the workspace, how long they live, and which halos are kept zero.
+
+With two memories, the workspace has two regions: its first bytes are those of the fast memory, all
+others those of the slow one.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cannery.layouts import image_dims
-from cannery.lowering.memory_plan import Allocation, align, plan_memory
+from cannery.lowering.accesses import accesses, scratch_name
+from cannery.lowering.fast_memory import choose_fast
+from cannery.lowering.memory_plan import (
+    ALIGNMENT,
+    Allocation,
+    MemoryPlan,
+    align,
+    most_alive,
+    plan_memory,
+)
 from cannery.lowering.rings import Ring
 from cannery.schedule.program import Program
 
@@ -15,10 +28,35 @@ PINNED_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
+class FastRegion:
+    """The part of a workspace in fast memory: its size in bytes, and what is accessed there.
+
+    Of the bytes that a run accesses, `all`, as `lowering/accesses.py` counts them, `accesses` lie
+    there. No choice of the same buffers gets more than `most` into that memory.
+    """
+
+    bytes: int
+    accesses: int
+    most: int
+    all: int
+
+    @property
+    def share(self) -> str:
+        """The part of all accesses that it has."""
+        return _percent(self.accesses, self.all)
+
+    @property
+    def bound(self) -> str:
+        """The largest part that any choice of these buffers gets."""
+        return _percent(self.most, self.all)
+
+
+@dataclass(frozen=True)
 class Workspace:
     """Where buffers and scratch are. `zeroed` are the roots whose halo every run must clear.
 
-    `lower_bound` is the least size that any placement could reach with these lifetimes.
+    `lower_bound` is the least size that any placement could reach with these lifetimes. With a
+    `fast` region, offsets and `bytes` count both: those of the slow one follow.
     """
 
     offsets: Mapping[str, int]
@@ -27,27 +65,44 @@ class Workspace:
     bytes: int
     lower_bound: int
     pinned: frozenset[str] = frozenset()
+    fast: FastRegion | None = None
+
+    @property
+    def fast_bytes(self) -> int:
+        """Bytes of the fast region, 0 without one."""
+        return self.fast.bytes if self.fast else 0
+
+    def place(self, at: int) -> str:
+        """C for the memory at an offset: `ws + 64`, or in the fast region `quick + 64`."""
+        return f"quick + {at}" if at < self.fast_bytes else f"ws + {at - self.fast_bytes}"
 
 
 def plan_workspace(
     program: Program, scratch_bytes: Sequence[int], rings: Sequence[Ring] = (),
-    most: int | None = None,
+    most: int | None = None, fast_ram: int | None = None,
 ) -> Workspace:  # fmt: skip
     """Offsets of all arena buffers, and of the scratch memory of each step; without what a program
     that only runs with its windows in `rings` does without.
 
-    If that takes more than `most` bytes, fewer halos are pinned, or none.
+    If that takes more than `most` bytes, fewer halos are pinned, or none. With `fast_ram`, up to so
+    many bytes are a region of their own, for what is accessed most; halos are pinned unless more
+    of the accesses are there without them.
     """
-    plan = _plan_pinned(program, scratch_bytes, rings, PINNED_BYTES)
+    plan = _plan_pinned(program, scratch_bytes, rings, PINNED_BYTES, fast_ram)
+    if plan.fast and plan.pinned:
+        other = _plan_pinned(program, scratch_bytes, rings, 0, fast_ram)
+        plan = other if other.fast and other.fast.accesses > plan.fast.accesses else plan
     while most is not None and plan.bytes > most and plan.pinned:
         held = sum(align(buffer_bytes(program, name)) for name in plan.pinned)
-        plan = _plan_pinned(program, scratch_bytes, rings, held - 1)  # without the largest of them
+        # without the largest of them
+        plan = _plan_pinned(program, scratch_bytes, rings, held - 1, fast_ram)
     return plan
 
 
 def _plan_pinned(
-    program: Program, scratch_bytes: Sequence[int], rings: Sequence[Ring], most_pinned: int
-) -> Workspace:
+    program: Program, scratch_bytes: Sequence[int], rings: Sequence[Ring], most_pinned: int,
+    fast_ram: int | None,
+) -> Workspace:  # fmt: skip
     """The same with halos of up to `most_pinned` bytes pinned."""
     first, last = lifetimes(program, frozenset().union(*(ring.spared for ring in rings)))
     for ring in rings:
@@ -61,11 +116,34 @@ def _plan_pinned(
         blocks.append(Allocation(name, buffer_bytes(program, name), *life))
     for index, size in enumerate(scratch_bytes):
         if size:
-            blocks.append(Allocation(f"scratch {index}", size, index, index))
-    plan = plan_memory(blocks)
-    scratch = {k: plan.offsets[f"scratch {k}"] for k, size in enumerate(scratch_bytes) if size}
+            blocks.append(Allocation(scratch_name(index), size, index, index))
+    if fast_ram is None:
+        plan, fast = plan_memory(blocks), None
+    else:
+        plan, fast = _two_regions(blocks, accesses(program, scratch_bytes), fast_ram)
+    scratch = {k: plan.offsets[scratch_name(k)] for k, size in enumerate(scratch_bytes) if size}
     zeroed = {n: first[n] for n in halos if n not in pinned}
-    return Workspace(plan.offsets, scratch, zeroed, plan.bytes, plan.lower_bound, frozenset(pinned))
+    return Workspace(
+        plan.offsets, scratch, zeroed, plan.bytes, plan.lower_bound, frozenset(pinned), fast
+    )
+
+
+def _two_regions(
+    blocks: Sequence[Allocation], touched: Mapping[str, int], room: int
+) -> tuple[MemoryPlan, FastRegion]:
+    """Offsets in both regions, the fast one of up to `room` bytes first; `touched` are accesses."""
+    chosen = choose_fast(blocks, touched, room)
+    near = plan_memory([block for block in blocks if block.name in chosen.names])
+    far = plan_memory([block for block in blocks if block.name not in chosen.names])
+    begin = max(near.bytes, ALIGNMENT)
+    offsets = {**near.offsets, **{name: begin + at for name, at in far.offsets.items()}}
+    every = sum(touched.get(block.name, 0) for block in blocks)
+    region = FastRegion(begin, chosen.accesses, chosen.most, every)
+    return MemoryPlan(offsets, begin + far.bytes, most_alive(blocks)), region
+
+
+def _percent(part: int, all_: int) -> str:
+    return f"{100 * part / max(all_, 1):.1f} %"
 
 
 def buffer_bytes(program: Program, name: str) -> int:

@@ -49,7 +49,7 @@ def align(size: int) -> int:
 def plan_memory(blocks: Sequence[Allocation]) -> MemoryPlan:
     """Place blocks so that no two that live at the same step overlap."""
     order = sorted(blocks, key=lambda b: (-b.bytes, b.first, b.name))
-    least = _most_alive(blocks)
+    least = most_alive(blocks)
     best = plan = _placed_in(order, least)
     tries = MAX_TRIES if len(order) <= MAX_BLOCKS else 0
     seen = {_names(order)}
@@ -116,7 +116,7 @@ class _Placed:
         self.end = max(self.end, end)
 
 
-def _most_alive(blocks: Sequence[Allocation]) -> int:
+def most_alive(blocks: Sequence[Allocation]) -> int:
     """The largest sum of blocks alive at one step."""
     change: dict[int, int] = {}
     for block in blocks:

@@ -58,6 +58,8 @@ def _memory(memory: Memory) -> list[list[object]]:
         ["flash", memory.flash, f"code {code:,}, constants {constants:,}"],
         ["workspace", memory.workspace, "RAM that the caller gives, or a static one"],
     ]
+    if memory.fast:
+        rows.append(["fast region", memory.fast, "RAM beside the workspace, by --fast-ram"])
     if memory.many_workspace > memory.workspace:
         rows.append(["workspace of run_many", memory.many_workspace, "instead of the other one"])
     if memory.state:
