@@ -17,6 +17,7 @@ _attention = rows(f"{_PASSES}/fuse_attention.py", "tests/passes/test_texts.py")
 _layer_norm = rows(f"{_PASSES}/fuse_layer_norm.py", "tests/passes/test_texts.py")
 _folded_norm = rows(f"{_PASSES}/fuse_folded_norm.py", "tests/passes/test_texts.py")
 _prelu = rows(f"{_PASSES}/fuse_prelu.py", "tests/passes/test_texts.py")
+_means = rows(f"{_PASSES}/fixed_means.py", "tests/passes/test_texts.py")
 _indices = rows(f"{_PASSES}/plain_indices.py", "tests/passes/test_texts.py")
 _repeats = rows(f"{_PASSES}/repeats_to_resize.py", "tests/passes/test_texts.py")
 _whole_first = rows(f"{_PASSES}/whole_first.py", "tests/passes/test_texts.py")
@@ -41,6 +42,11 @@ _last_step = rows(f"{_PASSES}/simplify_recurrent.py", "tests/passes/test_texts.p
 _one_step = rows(f"{_PASSES}/last_of_one_step.py", "tests/passes/test_texts.py")
 
 CHANGES: tuple[Change, ...] = (
+    _means(
+        "means along one axis are of the whole image",
+        "total.op.axes == (1, 2) and",
+        "len(total.op.axes) > 0 and",
+    ),
     _last_step(
         "the last step of a sequence that has not begun is the state",
         "op.lengths or op.first_input(source.inputs):",

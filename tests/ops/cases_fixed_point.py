@@ -29,6 +29,7 @@ from cannery.ops.fixed_point.short_softmax import ShortSoftmax, exponentials, re
 from cannery.ops.fixed_point.softmax import FixedSoftmax
 from cannery.ops.fixed_point.tables import ShortSigmoid, ShortTable, short_table, sigmoid_table
 from cannery.ops.fixed_point.wide import DoubleRescale, WideRescale
+from cannery.ops.fixed_point.window_sum import FixedWindowSum
 from cannery.ops.window import Pads
 from ops.cases import Net, add_case, case
 
@@ -117,6 +118,17 @@ for _name, _op, _dtype in (
     add_case(f"fixed_{_name}_of_one_shape", _pair, tolerance=0.0)
 
 
+#: One operand is one pixel, as in squeeze and excitation; halves, for which no float was found.
+for _name, _op, _shapes in (
+    ("product_by_channel", FixedProduct(*_PRODUCT), ((2, 3, 5, 37), (1, 1, 1, 37))),
+    ("product_of_a_pixel", FixedProduct(*_PRODUCT), ((1, 1, 19), (4, 3, 19))),
+    ("product_halves", FixedProduct(UINT8, 100, 0, 255, (9, 200), Factor(2**30, -7)),
+     ((90,), (90,))),
+    ("sum_by_channel", FixedSum(*_SUM), ((1, 3, 5, 37), (1, 1, 1, 37))),
+):  # fmt: skip
+    _pair = partial(pair, _op, *_shapes, INT8 if "sum" in _name else UINT8)
+    add_case(f"fixed_{_name}", _pair, tolerance=0.0)
+
 #: Fewer than two vectors of the narrowest instruction set.
 add_case("fixed_sum_of_few", partial(pair, FixedSum(*_SUM), (7,), (7,), INT8), tolerance=0.0)
 
@@ -202,6 +214,24 @@ for _name, _pool in {
     "whole": (INT16, (7, 8), (1, 1), ((0, 0), (0, 0))),
 }.items():
     add_case(f"fixed_average_pool_{_name}", partial(average_pool, *_pool), tolerance=0.0)
+
+
+def window_sum(dtype: DType, kernel: tuple[int, int], strides: tuple[int, int]) -> Graph:
+    """Means of windows of bytes, less a zero point, of which some are clamped."""
+    net = Net(3)
+    x = net.input("x", (2, 7, 8, 18), dtype)
+    taps, less = kernel[0] * kernel[1], -11 if dtype is INT8 else 120
+    window = (kernel, strides, ((0, 0), (0, 0)), (1, 1))
+    op = FixedWindowSum(*window, INT8, 9, -100, 90, taps * less, make_factor(1.7 / taps))
+    return net.graph(net.node(op, [x]))
+
+
+for _name, _windows in {
+    "some": (INT8, (2, 2), (2, 1)),
+    "whole": (INT8, (7, 8), (1, 1)),
+    "whole_unsigned": (UINT8, (7, 8), (1, 1)),
+}.items():
+    add_case(f"fixed_window_sum_{_name}", partial(window_sum, *_windows), tolerance=0.0)
 
 
 def dynamic(op: Op) -> Graph:

@@ -84,6 +84,12 @@ class Rewriter:
             return None
         return next(iter(readers.values()))
 
+    def sole_producer(self, value: str, kind: type[Op]) -> Node | None:
+        """The node that computes a value, if it is such an operator, and only one node reads it."""
+        node = self.producer(value)
+        known = node is not None and isinstance(node.op, kind)
+        return node if known and self.single_reader(value) is not None else None
+
     def replace_node(self, old: Node, new: Sequence[Node]) -> None:
         """Put `new` in the place of `old`; together they must define the same outputs."""
         slot = self._slot_of[id(old)]

@@ -11,6 +11,7 @@ from cannery.ir.verify import verify
 from cannery.passes.channels_into_conv import channels_into_conv
 from cannery.passes.conv_to_matmul import conv_to_matmul
 from cannery.passes.eliminate_common import eliminate_common
+from cannery.passes.fixed_means import fixed_means
 from cannery.passes.fold_constants import fold_constants
 from cannery.passes.fold_scale_shift import fold_scale_shift
 from cannery.passes.fuse_activations import fuse_activations, fuse_erf
@@ -45,6 +46,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("lift_quantised", lift_quantised),
     ("quantised_values", quantised_values),
     ("quantised_layers", quantised_layers),
+    ("fixed_means", fixed_means),
     ("fold_constants", fold_constants),
     ("lower_batch_norm", lower_batch_norm),
     ("simplify_movement", simplify_movement),

@@ -24,12 +24,12 @@ def _fuse(rewriter: Rewriter, node: Node) -> bool:
         return False
     orders = [node.inputs] if isinstance(node.op, Sub) else [node.inputs, node.inputs[::-1]]
     for above, below in orders:
-        positive, product = _inner(rewriter, above, Relu), _inner(rewriter, below, Mul)
+        positive, product = rewriter.sole_producer(above, Relu), rewriter.sole_producer(below, Mul)
         if positive is None or product is None:
             continue
         for value, factor in (product.inputs, product.inputs[::-1]):
-            negative = _inner(rewriter, value, Relu)
-            negated = _inner(rewriter, negative.inputs[0], Neg) if negative else None
+            negative = rewriter.sole_producer(value, Relu)
+            negated = rewriter.sole_producer(negative.inputs[0], Neg) if negative else None
             slopes = rewriter.constants.get(factor)
             if not negative or not negated or slopes is None:
                 continue
@@ -42,10 +42,3 @@ def _fuse(rewriter: Rewriter, node: Node) -> bool:
             rewriter.update(node, PRelu(), [x, rewriter.constant(factor, slopes)])
             return True
     return False
-
-
-def _inner(rewriter: Rewriter, value: str, kind: type) -> Node | None:
-    """The node that makes a value, if it is such an operator, and only one node reads it."""
-    node = rewriter.producer(value)
-    known = node is not None and isinstance(node.op, kind)
-    return node if known and rewriter.single_reader(value) is not None else None

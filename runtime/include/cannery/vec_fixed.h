@@ -225,14 +225,15 @@ CANNERY_INLINE i32x4 i32x4_shifted(i32x4 a, i32x4 h, i32x4 r)
     const __m128i x = (__m128i)a, most = _mm_set1_epi32(INT32_MIN);
     const __m128i sum = _mm_add_epi32(_mm_add_epi32(x, _mm_srai_epi32(x, 31)), (__m128i)h);
     const __m128i wide = _mm_xor_si128(sum, most);
-    const __m128i exponent = _mm_sub_epi32(_mm_set1_epi32(127 + 32), (__m128i)r);
-    /* 2^31 is beyond int32, and its conversion gives the bits of 2^31. */
-    const __m128i power = _mm_cvttps_epi32(_mm_castsi128_ps(_mm_slli_epi32(exponent, 23)));
+    const __m128i exponent = _mm_sub_epi32(_mm_set1_epi32(127 + 31), (__m128i)r);
+    /* 2^(32-r) itself may be 2^31, which compilers convert to another integer than processors. */
+    const __m128i half = _mm_cvttps_epi32(_mm_castsi128_ps(_mm_slli_epi32(exponent, 23)));
+    const __m128i power = _mm_slli_epi32(half, 1);
     const __m128i even = _mm_mul_epu32(wide, power);
     const __m128i odd = _mm_mul_epu32(_mm_srli_epi64(wide, 32), _mm_srli_epi64(power, 32));
     const __m128i quotient = _mm_unpacklo_epi32(_mm_shuffle_epi32(even, 0x0d),
                                                 _mm_shuffle_epi32(odd, 0x0d));
-    return (i32x4)_mm_sub_epi32(quotient, _mm_srli_epi32(power, 1));
+    return (i32x4)_mm_sub_epi32(quotient, half);
 }
 #endif
 

@@ -25,6 +25,12 @@ I64 = NDArray[np.int64]
 QUANTISED = (DType.INT8, DType.UINT8, DType.INT16)
 
 
+def all_numbers(dtype: DType) -> I64:
+    """What a quantised tensor may hold, ascending."""
+    info = np.iinfo(dtype.value)
+    return np.arange(info.min, info.max + 1, dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class Factor:
     """A real number: multiplier * 2^(shift - 31)."""

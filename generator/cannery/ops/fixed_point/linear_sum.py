@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ir.tensor import DType
+from cannery.ops.fixed_point.arithmetic import all_numbers
 from cannery.ops.fixed_point.pointwise import FixedSum
 
 #: p and q have at most so many bits, so that all sums fit int32, and parts of them int16.
@@ -70,7 +71,7 @@ def linear_sum(op: FixedSum, dtypes: tuple[DType, DType]) -> LinearSum | None:
     shift = min(_BITS - int(np.frexp(largest)[1]), _MOST_SHIFT)
     p, q = (round(ldexp(real, shift)) for real in reals)
     q = -q if op.subtract else q
-    a, b = np.meshgrid(*map(_numbers, dtypes), indexing="ij")
+    a, b = np.meshgrid(*map(all_numbers, dtypes), indexing="ij")
     wanted = op.value(a, b).astype(np.int64)
     for more, other in sorted(product(_TRIED, _TRIED), key=lambda pair: sum(map(abs, pair))):
         c = _constant(a * (p + more) + b * (q + other), wanted, shift, (op.minimum, op.maximum))
@@ -90,8 +91,3 @@ def _constant(
     c = (least + most) // 2
     fits = int(np.abs(sums).max()) + abs(c) < 2**31
     return c if least <= most and fits else None
-
-
-def _numbers(dtype: DType) -> NDArray[np.int64]:
-    info = np.iinfo(dtype.value)
-    return np.arange(info.min, info.max + 1, dtype=np.int64)

@@ -1,8 +1,11 @@
-"""Sums and products of two quantised tensors of one shape, vector by vector.
+"""Sums and products of two quantised tensors, vector by vector: of one shape, or one of them of one
+pixel and as many channels, as in squeeze and excitation.
 
 Numbers less their zero points become integers by way of floats, which hold them exactly. See
 vec_fixed.h for the words. On x86, sums of bytes are a linear form where that gives the same
 (`linear_sum.py`): pairs of a and b, times pairs of the low bits and of the high bits of p and q.
+Products of bytes remain floats until they are scaled, where that gives the same
+(`float_product.py`).
 """
 
 from __future__ import annotations
@@ -15,9 +18,14 @@ from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.ops.fixed_point.arithmetic import Factor
+from cannery.ops.fixed_point.float_product import FloatProduct, float_product
 from cannery.ops.fixed_point.linear_sum import LOW, LinearSum, linear_sum
 from cannery.ops.fixed_point.pointwise import FixedProduct, FixedSum
-from cannery.ops.fixed_point.store import store_held, store_held_together
+from cannery.ops.fixed_point.store import (
+    small_product,
+    store_held,
+    store_held_together,
+)
 from cannery.ops.quantize.stream import by_runs, streamed
 from cannery.ops.quantized.arithmetic import BYTES
 from cannery.ops.shared.lanes import LOADS, Vec
@@ -41,6 +49,11 @@ _LEAST, _MOST = 1, 2**29
 LINEAR_LANES = (4, 8)
 
 
+def _fits(shape: tuple[int, ...], broadcast: tuple[int, ...]) -> bool:
+    """Whether an operand is whole, or one pixel for all."""
+    return shape == broadcast or shape == (*(1 for _ in broadcast[1:]), *broadcast[-1:])
+
+
 def _last(op: FixedSum | FixedProduct) -> Factor:
     return op.factors[2] if isinstance(op, FixedSum) else op.factor
 
@@ -56,10 +69,10 @@ class FixedPairs(FixedSchedule):
         op, types = step.anchor.op, graph.types
         if not step.alone or not isinstance(op, FixedSum | FixedProduct):
             return "not two quantised tensors alone"
-        shape = types[step.output].shape
         values = step.anchor.inputs
-        if any(v in graph.constants or types[v].shape != shape for v in values):
-            return "shapes differ, or one is a constant"
+        fit = all(_fits(types[v].shape, types[step.output].shape) for v in values)
+        if not fit or any(v in graph.constants for v in values):
+            return "shapes differ by more than pixels, or one is a constant"
         if isinstance(op, FixedProduct) and any(types[v].dtype is DType.INT16 for v in values):
             return "products of int16"
         right = -_last(op).shift
@@ -72,16 +85,17 @@ class FixedPairs(FixedSchedule):
     def kernel(self, job: Job) -> Kernel:
         op = job.step.anchor.op
         assert isinstance(op, FixedSum | FixedProduct)
-        linear = _linear(job, op)
+        linear, floats = _linear(job, op), _floats(job, op)
         if linear is None or not isinstance(op, FixedSum):
-            code = streamed(job, lambda v, at: _statements(job, op, v, at))
+            code = streamed(job, lambda v, at: _statements(job, op, floats, v, at))
             return Kernel(code, whole=True, needs_fixed=True)
         name = f"{job.symbol}_pq"
         factors = ConstArray(
             name, np.asarray([*linear.high, *linear.low], np.int16), "high p, q, low p, q"
         )
         code = by_runs(job, lambda count: _linear_lines(job, op, linear, name, count))
-        return Kernel(code, (factors,), whole=True, needs_fixed=True)
+        used = (factors,) if name in code else ()
+        return Kernel(code, used, whole=True, needs_fixed=True)
 
 
 def _linear(job: Job, op: FixedSum | FixedProduct) -> LinearSum | None:
@@ -119,29 +133,45 @@ def _linear_lines(job: Job, op: FixedSum, linear: LinearSum, name: str, count: i
     return [*lines, *(rest if count % step else ())]
 
 
-def _statements(job: Job, op: FixedSum | FixedProduct, v: Vec, at: str) -> list[str]:
+def _floats(job: Job, op: FixedSum | FixedProduct) -> FloatProduct | None:
+    a, b = (job.type(value).dtype for value in job.step.anchor.inputs)
+    return float_product(op, (a, b)) if isinstance(op, FixedProduct) else None
+
+
+def _statements(
+    job: Job, op: FixedSum | FixedProduct, floats: FloatProduct | None, v: Vec, at: str
+) -> list[str]:
     t = f"i32x{v.lanes}"
     names = ("xr", "xr" if len(job.inputs) == 1 else "x1r")
     centred = [
         _centred(v, f"{name}{at}", job.type(value).dtype, zero)
         for name, value, zero in zip(names, job.step.anchor.inputs, op.zeros, strict=True)
     ]
+    stored = store_held(v, op.dtype, (op.minimum, op.maximum), f"yr{at}")
+    if floats and v.lanes > 1:
+        return [*_float_lines(v, centred, floats, op.zero), *stored]
     if isinstance(op, FixedSum):
         sides = [
-            f"const {t} {name} = {_small(t, _shifted_left(v, x, op.left), factor)};"
+            f"const {t} {name} = {small_product(t, _shifted_left(v, x, op.left), factor)};"
             for name, x, factor in zip("ab", centred, op.factors, strict=False)
         ]
         both = f"{t}_{'sub' if op.subtract else 'add'}(a, b)"
     else:
         sides = []
         both = _whole(v, centred[0], centred[1])
-    factor = _last(op)
-    right = -factor.shift
-    half = (1 << (right - 1)) + op.zero * (1 << right)
+    return [*sides, f"{t} v = {small_product(t, both, _last(op), op.zero)};", *stored]
+
+
+def _float_lines(v: Vec, centred: list[str], by: FloatProduct, zero: int) -> list[str]:
+    """Statements that multiply and scale floats."""
+    t, whole = v.t, f"i32x{v.lanes}"
+    factor, half = (f"{t}_set1({c_float(number)})" for number in (by.factor, by.half))
+    scaled = f"{t}_add({t}_mul(d, {factor}), {t}_copysign({half}, d))"
+    result = f"{t}_to_i32({scaled})"
     return [
-        *sides, f"{t} v = {_small(t, both, factor, half)};",
-        *store_held(v, op.dtype, (op.minimum, op.maximum), f"yr{at}"),
-    ]  # fmt: skip
+        f"const {t} d = {t}_mul({centred[0]}, {centred[1]});",
+        f"{whole} v = {f'{whole}_add({result}, {whole}_set1({zero}))' if zero else result};",
+    ]
 
 
 def _centred(v: Vec, pointer: str, dtype: DType, zero: int) -> str:
@@ -162,12 +192,3 @@ def _shifted_left(v: Vec, centred: str, left: int) -> str:
 def _whole(v: Vec, a: str, b: str) -> str:
     """Their products as integers."""
     return f"{a} * {b}" if v.lanes == 1 else f"{v.t}_to_i32({v.t}_mul({a}, {b}))"
-
-
-def _small(t: str, value: str, factor: Factor, half: int = 0) -> str:
-    """A value times a factor of at most 1, plus what `half` adds besides the rounding."""
-    high = f"{t}_high({value}, {t}_set1({factor.multiplier}))"
-    if not factor.shift:
-        return high
-    right = -factor.shift
-    return f"{t}_shifted({high}, {t}_set1({half or 1 << (right - 1)}), {t}_set1({right}))"

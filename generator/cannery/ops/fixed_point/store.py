@@ -1,4 +1,4 @@
-"""Statements that store integers as narrower ones."""
+"""Integers times factors of at most 1, and statements that store them as narrower ones."""
 
 from __future__ import annotations
 
@@ -7,10 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from cannery.ir.tensor import DType
+from cannery.ops.fixed_point.arithmetic import Factor
 from cannery.ops.shared.lanes import Vec
 
 #: The words of vec_fixed.h that store integers.
 _WORDS = {DType.INT8: "store_i8", DType.UINT8: "store_u8", DType.INT16: "store_s16"}
+
+
+def small_product(t: str, value: str, factor: Factor, zero: int = 0) -> str:
+    """C expression of a value times a factor of at most 1, plus a zero point."""
+    high = f"{t}_high({value}, {t}_set1({factor.multiplier}))"
+    if not factor.shift:
+        return f"{t}_add({high}, {t}_set1({zero}))" if zero else high
+    right = -factor.shift
+    half = (1 << (right - 1)) + zero * (1 << right)
+    return f"{t}_shifted({high}, {t}_set1({half}), {t}_set1({right}))"
 
 
 def store_held(v: Vec, dtype: DType, held: tuple[int, int], pointer: str) -> list[str]:

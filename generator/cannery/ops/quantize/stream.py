@@ -17,7 +17,13 @@ from cannery.ir.tensor import DType
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.quantized.arithmetic import STORED
 from cannery.ops.quantized.groups import Groups
-from cannery.ops.shared.axes import Loop, axis_strides, merge_loops, nested_pointer
+from cannery.ops.shared.axes import (
+    Loop,
+    axis_strides,
+    broadcast_strides,
+    merge_loops,
+    nested_pointer,
+)
 from cannery.ops.shared.function import describe, parameter_names, signature
 from cannery.ops.shared.lanes import Vec, vector_runs
 from cannery.schedule.cost import stream_cycles
@@ -75,7 +81,7 @@ class QuantizeBytes(FixedSchedule):
 
 
 def streamed(job: Job, statements: Statements) -> str:
-    """The code of a function that walks all its inputs and its output, of the same shape, once.
+    """The code of a function that walks its output and all its inputs, which broadcast, once.
 
     Parameters x, x1, y are called xr, x1r, yr in the statements.
     """
@@ -94,7 +100,11 @@ def streamed(job: Job, statements: Statements) -> str:
 def by_runs(job: Job, statements: Callable[[int], list[str]]) -> str:
     """The same, where the statements are for this many elements in a row from xr, x1r, yr on."""
     type_, layouts = job.type(job.step.output), (*job.inputs, job.output)
-    strides = [axis_strides(type_, layout) for layout in layouts]
+    types = [job.type(value) for value in (*job.step.inputs, job.step.output)]
+    strides = [
+        broadcast_strides(each.shape, axis_strides(each, layout), type_.rank)
+        for each, layout in zip(types, layouts, strict=True)
+    ]
     loops = merge_loops([Loop(d, tuple(s[k] for s in strides)) for k, d in enumerate(type_.shape)])
     joined = bool(loops) and set(loops[-1].strides) == {1}
     outer, count = (loops[:-1], loops[-1].extent) if joined else (loops, 1)
