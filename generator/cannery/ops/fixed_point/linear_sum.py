@@ -22,8 +22,9 @@ from cannery.ir.tensor import DType
 from cannery.ops.fixed_point.arithmetic import all_numbers
 from cannery.ops.fixed_point.pointwise import FixedSum
 
-#: p and q have at most so many bits, so that all sums fit int32, and parts of them int16.
-_BITS = 21
+#: How many bits p and q have at most: these are tried in turn. Sums fit int32 anyway, or with more
+#: bits if they are small, and parts of p and q int16.
+_BITS = (21, 22, 23)
 
 #: Results times 2^22 fit int32.
 _MOST_SHIFT = 22
@@ -68,15 +69,17 @@ def linear_sum(op: FixedSum, dtypes: tuple[DType, DType]) -> LinearSum | None:
     largest = max(reals)
     if not 2.0**-8 < largest < 2.0**8:
         return None
-    shift = min(_BITS - int(np.frexp(largest)[1]), _MOST_SHIFT)
-    p, q = (round(ldexp(real, shift)) for real in reals)
-    q = -q if op.subtract else q
     a, b = np.meshgrid(*map(all_numbers, dtypes), indexing="ij")
     wanted = op.value(a, b).astype(np.int64)
-    for more, other in sorted(product(_TRIED, _TRIED), key=lambda pair: sum(map(abs, pair))):
-        c = _constant(a * (p + more) + b * (q + other), wanted, shift, (op.minimum, op.maximum))
-        if c is not None:
-            return LinearSum(p + more, q + other, c, shift)
+    near = sorted(product(_TRIED, _TRIED), key=lambda pair: sum(map(abs, pair)))
+    whole = int(np.frexp(largest)[1])
+    for shift in dict.fromkeys(min(bits - whole, _MOST_SHIFT) for bits in _BITS):
+        p, q = (round(ldexp(real, shift)) for real in reals)
+        q = -q if op.subtract else q
+        for more, other in near:
+            c = _constant(a * (p + more) + b * (q + other), wanted, shift, (op.minimum, op.maximum))
+            if c is not None:
+                return LinearSum(p + more, q + other, c, shift)
     return None
 
 
