@@ -288,6 +288,93 @@ def words(keras: Any) -> Any:
     return keras.Model(c, [lib.LSTM(3)(each), twice, *quotients, *rows])
 
 
+@network
+def rare(keras: Any) -> Any:
+    """Rare operations on each element."""
+    o = keras.ops
+    x, y = keras.Input((3, 4), name="x"), keras.Input((3, 4), name="y")
+    k = keras.Input((4,), dtype="int32", name="k")
+    j = k * 3 + 2
+    holes = x + 0 * o.log(0.5 - x)  # NaN beyond 0.5
+    ends = o.where(x > 0.5, float("inf"), o.where(x < -0.5, -float("inf"), holes))
+    found = [
+        o.arctan2(x, y), o.fmod(x, 0.75), o.cbrt(x), o.hypot(x, y), o.logaddexp(x, y),
+        o.logaddexp2(x, y), o.fmax(holes, y), o.fmin(y, holes), o.heaviside(o.round(x), y),
+        o.sinc(x), o.sinc(o.round(x)), o.sparse_plus(2 * x), o.isclose(x, o.round(x, 1), 0.02),
+        o.nan_to_num(ends, nan=2.0, posinf=7.0, neginf=-9.0), o.isposinf(ends), o.isneginf(ends),
+        o.bitwise_and(k, j), o.bitwise_or(k, j), o.bitwise_xor(k, j), o.bitwise_not(k),
+        o.left_shift(k, j), o.right_shift(j, k), o.bitwise_xor(k > 1, j > 1),
+        o.select([x > 1, y > 0], [x, 2 * y], -3.0),
+        o.nansum(holes, axis=1), o.nanprod(holes, axis=2), o.nanmax(holes, axis=1),
+        o.nanmin(holes, axis=(1, 2)), o.nanmean(holes, axis=1), o.nanvar(holes, axis=(1, 2)),
+        o.nanstd(holes, axis=(1, 2), keepdims=True), o.nancumsum(holes, axis=1),
+        o.nancumprod(holes, axis=2), o.ptp(x, axis=1), o.median(x, axis=2),
+        o.median(x, axis=1, keepdims=True), o.quantile(x, 0.3, axis=(1, 2)),
+        o.quantile(x, [0.1, 0.8], axis=2), o.percentile(x, 40.0, axis=2, method="lower"),
+        o.percentile(x, 45.0, axis=2, method="midpoint"), *o.moments(x, axes=[1]),
+        o.batch_normalization(x, o.ones((4,)) * 0.3, o.ones((4,)) * 2.0, axis=-1),
+        o.rms_normalization(x, o.ones((4,)) * 3.0), o.trapezoid(x, dx=0.5, axis=1),
+        o.diagonal(x, axis1=1, axis2=2), o.diagonal(x, offset=1, axis1=1, axis2=2),
+        o.trace(x, axis1=1, axis2=2), *o.hsplit(x, 3), *o.dsplit(x, [1, 3]), o.dstack([x, y]),
+        o.fliplr(x), o.flipud(x), o.rot90(x, axes=(1, 2)), o.rot90(x, k=2, axes=(1, 2)),
+        o.rot90(x, k=3, axes=(1, 2)), o.inner(x, o.ones((2, 4))), o.vdot(o.ravel(x), o.ravel(y)),
+        o.cross(x[:, 1:, :3], y[:, 1:, 1:]),
+    ]  # fmt: skip
+    return keras.Model([x, y, k], found)
+
+
+@network
+def pictures(keras: Any) -> Any:
+    """Operations on images, with their own kernels."""
+    o, rng = keras.ops, np.random.default_rng(8)
+    x = keras.Input((6, 8, 3), name="x")
+
+    def kernel(*shape: int) -> Any:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    found = [
+        o.conv(x, kernel(3, 2, 3, 4), 2, "same"), o.conv(x, kernel(2, 2, 3, 4), dilation_rate=2),
+        o.depthwise_conv(x, kernel(3, 3, 3, 2), padding="same"),
+        o.max_pool(x, 2), o.average_pool(x, (2, 3), 1), o.adaptive_max_pool(x, (3, 4)),
+        o.adaptive_average_pool(x, (2, 2)), o.image.resize(x, (9, 5)),
+        o.image.resize(x, (3, 4), interpolation="nearest"), o.image.rgb_to_grayscale(x),
+        o.image.crop_images(x, top_cropping=1, target_height=4, left_cropping=2, target_width=5),
+        o.image.pad_images(x, top_padding=1, target_height=9, left_padding=0, target_width=9),
+        o.slice(x, (0, 1, 2, 0), (2, 3, 4, 3)),
+        o.slice_update(x, (0, 1, 2, 0), o.slice(2 * x, (0, 1, 2, 0), (2, 3, 4, 3))),
+        o.depth_to_space(o.concatenate([x, x, x, x], -1), 2), o.space_to_depth(x, 2),
+        o.scatter_update(x, np.array([[0, 1], [1, 3]]), kernel(2, 8, 3)),
+    ]  # fmt: skip
+    return keras.Model(x, found)
+
+
+@network
+def spectra(keras: Any) -> Any:
+    """Spectrograms, and attention that returns its shares."""
+    lib = keras.layers
+    x, line = keras.Input((40, 2), name="x"), keras.Input((300,), name="line")
+    steps = keras.Input((5, 6), name="steps")
+    frames: dict[str, Any] = {"frame_length": 8, "frame_step": 3}
+    found = [
+        lib.STFTSpectrogram(mode, **frames)(x)
+        for mode in ("log", "magnitude", "psd", "real", "imag", "angle", "stft")
+    ]
+    found += [
+        lib.STFTSpectrogram("magnitude", padding="same", expand_dims=True, **frames)(x),
+        lib.STFTSpectrogram("psd", frame_length=6, data_format="channels_first")(
+            keras.ops.transpose(x, (0, 2, 1))
+        ),
+        lib.MelSpectrogram(64, 20, num_mel_bins=12)(line),
+        lib.MelSpectrogram(64, 16, 48, "hamming", num_mel_bins=8, power_to_db=False, mag_exp=1.0,
+                           min_freq=100.0, max_freq=6000.0)(line),
+        *lib.MultiHeadAttention(2, 3)(steps, steps, return_attention_scores=True),
+        *lib.MultiHeadAttention(2, 3)(steps, steps, use_causal_mask=True,
+                                      return_attention_scores=True),
+        *lib.GroupQueryAttention(4, 4, 2)(steps, steps, return_attention_scores=True),
+    ]  # fmt: skip
+    return keras.Model([x, line, steps], found)
+
+
 def randomize(keras: Any, model: Any, seed: int) -> None:
     """Random weights, the same whoever makes them."""
     rng = np.random.default_rng(seed)

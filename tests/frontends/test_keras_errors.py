@@ -135,7 +135,7 @@ def test_weights_of_theano(tmp_path: Path) -> None:
 
 def test_all_unsupported_layers_at_once(tmp_path: Path) -> None:
     inner = Model(
-        "inner", [image("p", 3), layer("MelSpectrogram", "deep", "p", units=3)], ["p"], ["deep"]
+        "inner", [image("p", 3), layer("HashedCrossing", "deep", "p", units=3)], ["p"], ["deep"]
     )
     layers = [
         image("x", 3),
@@ -148,7 +148,7 @@ def test_all_unsupported_layers_at_once(tmp_path: Path) -> None:
     error = error_of(write_h5(tmp_path / "m", Model("net", layers, ["x"], ["fine"])))
     assert isinstance(error, UnsupportedLayersError)
     assert [(p.layer, p.class_name) for p in error.problems] == [
-        ("code", "Lambda"), ("inner/deep", "MelSpectrogram"), ("d", "Dense"),
+        ("code", "Lambda"), ("inner/deep", "HashedCrossing"), ("d", "Dense"),
         ("up", "UpSampling2D"),
     ]  # fmt: skip
     text = str(error)

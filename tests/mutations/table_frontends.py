@@ -29,6 +29,12 @@ _control = rows(f"{_F}/onnx/control.py", *_ONNX)
 _row_axes = rows(f"{_F}/onnx/row_axes.py", f"{_T}/test_onnx_rows.py")
 _rows = rows(f"{_F}/onnx/rows.py", f"{_T}/test_onnx_rows.py")
 _unique = rows("generator/cannery/ops/indexing/unique.py", f"{_T}/test_onnx_rows.py")
+_spread = rows(f"{_F}/tflite/operators/spread.py", f"{_T}/test_tflite_operators.py")
+_grids = rows(f"{_F}/tflite/operators/grids.py", f"{_T}/test_tflite_operators.py")
+_spectra = rows(f"{_F}/tflite/operators/spectra.py", f"{_T}/test_tflite_spectra.py")
+_found = rows(f"{_F}/tflite/operators/found.py", f"{_T}/test_tflite_found.py")
+_statistics = rows(f"{_F}/keras/operations/statistics.py", f"{_T}/test_keras_networks.py")
+_spectrograms = rows(f"{_F}/keras/layers/spectrograms.py", f"{_T}/test_keras_networks.py")
 _fused = rows(f"{_F}/onnx/fused.py", f"{_T}/test_onnx_fused.py")
 
 CHANGES: tuple[Change, ...] = (
@@ -315,5 +321,26 @@ CHANGES: tuple[Change, ...] = (
         "if _root(source.inputs[0], made) != _root(x, made):",
         "if False:",
         (f"{_T}/test_onnx_rows.py",),
+    ),
+    _spread("gaps after the last element", "(0, size - gap, 1)", "(0, size, 1)"),
+    _spread(
+        "windows overlap by one element",
+        "last = shape[axis] - (sizes[axis] - 1) * dilations[axis]",
+        "last = shape[axis] - sizes[axis] * dilations[axis]",
+    ),
+    _spectra("rows of a transform are not transformed", "if height == rows == 1:", "if True:"),
+    _spectra("imaginary parts are real", 'real if scope.kind == "REAL" else imaginary', "real"),
+    _found(
+        "a kind is its first element",
+        "_column(scope, found, k, label)",
+        "_column(scope, found, 0, label)",
+    ),
+    _statistics("a quantile is the element below", "if not share[method]:", "if True:"),
+    _statistics("a NaN counts", 'o.node(compare.Not(), [nan], "there")', "nan"),
+    _spectrograms("windows are symmetric", "2 * np.pi / length *", "2 * np.pi / (length - 1) *"),
+    _spectrograms(
+        "the density has one side",
+        'return scope.node(Add(), [power, wide], "density")',
+        "return power",
     ),
 )

@@ -6,7 +6,7 @@ share is 0. Where no step counts at all, the shares are those that Keras compute
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod, sqrt
 
@@ -97,15 +97,17 @@ def _plan_heads(own: _Heads) -> LayerPlan:
         query, value = (scope.to_float(given.tensor(key)) for key in ("query", "value"))
         other = given.optional_tensor("key")
         key = value if other is None else scope.to_float(other)
-        if given.flag("return_attention_scores"):
-            raise UnsupportedError("it returns its scores", cure="leave the scores away")
+        wanted = given.flag("return_attention_scores")
+        if wanted and scope.rank(query) != 3:
+            raise UnsupportedError("scores of attention over several axes are not supported")
         if given.flag("training"):
             raise UnsupportedError("it is called with training=True")
         # Keras asks for masks of the query, the value and the key, as far as it is called with one.
         found = dict(zip(_tensors(scope), scope.given.masks, strict=False))
         scope.given.result_mask = found.get("query")
         mask = _mask_of_heads(scope, own, query, value)
-        return _attend(scope, own, (query, key, value), mask)
+        y, projected = _attend(scope, own, (query, key, value), mask)
+        return [y, _scores(scope, own, projected, mask)] if wanted else y
 
     names = ("query", "key", *(("gate",) if own.gate else ()), "value", "output")
     children = {own.holder(name): _projection(name, own.bias) for name in names}
@@ -188,8 +190,10 @@ def _added(scope: Scope, mask: str, far: float) -> str:
     return scope.node(Where(), [mask, zero, least], "mask")
 
 
-def _attend(scope: Scope, own: _Heads, values: tuple[str, str, str], mask: str | None) -> str:
-    """The projections, the heads, and the projection of what they find."""
+def _attend(
+    scope: Scope, own: _Heads, values: tuple[str, str, str], mask: str | None
+) -> tuple[str, Mapping[str, str]]:
+    """The projections, the heads, and the projection of what they find; also the first ones."""
     query, key, value = values
     order, steps = _order(scope, own, query)
     sizes = {"query": own.key_size, "key": own.key_size, "value": own.value_size}
@@ -209,7 +213,23 @@ def _attend(scope: Scope, own: _Heads, values: tuple[str, str, str], mask: str |
         gate = _project(scope, own, query, "gate", own.value_size)
         y = scope.node(Mul(), [y, scope.node(Sigmoid(), [gate], "gate")], "gated")
     output = own.output or scope.shape(query)[-1:]
-    return _project_back(scope, y, own, output)
+    return _project_back(scope, y, own, output), projected
+
+
+def _scores(scope: Scope, own: _Heads, projected: Mapping[str, str], mask: str | None) -> str:
+    """The shares [N,heads,T,S] that the output is made with."""
+    turned = {}
+    for name, order in (("query", (0, 2, 1, 3)), ("key", (0, 2, 3, 1))):
+        n, steps, _ = scope.shape(projected[name])
+        heads = scope.node(
+            Reshape((n, steps, own.heads, own.key_size)), [projected[name]], f"scores/{name}"
+        )
+        turned[name] = scope.node(Transpose(order), [heads], f"scores/{name}/order")
+    found = scope.node(MatMul(), [turned["query"], turned["key"]], "scores/product")
+    scale = scope.literal("scores/factor", np.asarray(1 / sqrt(own.key_size)))
+    found = scope.node(Mul(), [found, scale], "scores/scaled")
+    found = scope.node(Add(), [found, mask], "scores/masked") if mask else found
+    return scope.node(Softmax(3), [found], "scores")
 
 
 def _order(scope: Scope, own: _Heads, query: str) -> tuple[tuple[int, ...], int]:

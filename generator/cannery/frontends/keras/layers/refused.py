@@ -22,7 +22,6 @@ _OTHER = Refused(
 )
 _HASH = Refused("it computes hashes of texts or numbers", _BEFORE)
 _WORDS = Refused("it looks up words or numbers in a vocabulary", _BEFORE)
-_SPECTRA = Refused("spectrograms are not supported as layers", _BEFORE)
 
 REFUSED: Mapping[str, Refused] = {
     "Lambda": Refused(
@@ -39,8 +38,6 @@ REFUSED: Mapping[str, Refused] = {
     "IntegerLookup": _WORDS,
     "StringLookup": _WORDS,
     "TextVectorization": _WORDS,
-    "MelSpectrogram": _SPECTRA,
-    "STFTSpectrogram": _SPECTRA,
     "ContrastLimitedAdaptiveHistogramEqualization": Refused(
         "histograms of images are not supported", _BEFORE
     ),

@@ -33,8 +33,7 @@ _LIMITS = {
     "ConvLSTM1D": "exact, up to 64 steps",
     "ConvLSTM2D": "exact, up to 64 steps",
     "ConvLSTM3D": "exact, up to 64 steps",
-    "MultiHeadAttention": "exact, without return_attention_scores",
-    "GroupQueryAttention": "exact, without return_attention_scores",
+    "MultiHeadAttention": "exact; its scores over one axis",
     "RandomCrop": "exact for images of its size",
     "Resizing": "exact, without antialias where it shrinks; gaussian and mitchellcubic are refused",
 }

@@ -63,6 +63,10 @@ class Operation:
             key, found, DType.FLOAT32 if found.dtype.kind == "f" else DType(found.dtype.name)
         )
 
+    def float_table(self, key: str) -> str:
+        """An argument that is a tensor or a constant, as float32."""
+        return self.scope.to_float(self.table(key))
+
     def float(self, key: str = "x") -> str:
         """An argument that is a tensor, as float32."""
         return self.scope.to_float(self.tensor(key))

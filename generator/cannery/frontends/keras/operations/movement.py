@@ -141,7 +141,12 @@ def unstack(o: Operation) -> list[str]:
 def split(o: Operation) -> list[str]:
     """Parts of an axis: so many equal ones, or cut at places."""
     x = o.tensor()
-    axis, given = o.axis(x, default=0), o.given.raw("indices_or_sections")
+    return cut_parts(o, x, o.axis(x, default=0))
+
+
+def cut_parts(o: Operation, x: str, axis: int) -> list[str]:
+    """Parts of an axis, as the argument indices_or_sections says."""
+    given = o.given.raw("indices_or_sections")
     size = o.shape(x)[axis]
     if isinstance(given, int):
         if given < 1 or (size % given and o.class_name == "Split"):
