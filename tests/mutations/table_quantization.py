@@ -201,6 +201,16 @@ CHANGES: tuple[Change, ...] = (
         "return self.flow.only_integers(value)",
     ),
     _draft(
+        "a value has a range for each time that it is moved",
+        "if origin not in self.bounds:",
+        "if True:",
+    ),
+    _alike(
+        "steps that no stride takes have no share in a range",
+        "if self.graph.calls is None:",
+        "if True:",
+    ),
+    _draft(
         "what is kept counts in the mean square",
         "made = [v for v in group if v not in self.flow.pasts] or group",
         "made = group",

@@ -38,7 +38,7 @@ class Draft:
     By the first output of a node: `factors` are the weights of a layer, `limits` the bounds of
     other nodes' inputs, `fused` the activation that a node takes in, and `gates` the factors that
     turn arguments of recurrent layers into steps of their tables. `ranges` has what was chosen so
-    far.
+    far, `bounds` by origin: calls of other sizes may move a value less often, or more.
     """
 
     graph: Graph
@@ -53,6 +53,7 @@ class Draft:
     integers: dict[str, Integers] = field(default_factory=dict)
     layers: list[str] = field(default_factory=list)
     gates: dict[str, F64] = field(default_factory=dict)
+    bounds: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.rewriter = Rewriter(self.graph)
@@ -88,7 +89,10 @@ class Draft:
         for later calls, those of its origin. So all its readers round it alike, whether it comes
         step by step or as a whole.
         """
-        return self.ranges.next(lambda: self._bound_of(self.flow.origin(value)))
+        origin = self.flow.origin(value)
+        if origin not in self.bounds:
+            self.bounds[origin] = self.ranges.next(lambda: self._bound_of(origin))
+        return self.bounds[origin]
 
     def _bound_of(self, value: str) -> tuple[int, float]:
         if value in self.integers:

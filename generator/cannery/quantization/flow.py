@@ -131,13 +131,15 @@ class Flow:
         return "" if is_part and not self._is_later(source, value) else source
 
     def _is_later(self, source: str, part: str) -> bool:
-        """Whether what a part leaves out of its source is in the parts of other calls: both have
-        all channels, and the source comes from a window.
+        """Whether what a part leaves out of its source is in the parts of other calls, or steps
+        that no stride takes, which a whole sequence would have: it is a part along the first axis
+        of several elements, which is time.
         """
-        types, window = self.graph.types, source
-        while window and window not in self._presents:
-            window = self.moved_from(window)
-        return bool(window) and types[part].shape[-1] == types[source].shape[-1]
+        if self.graph.calls is None:
+            return False
+        shape, left = (self.graph.types[v].shape for v in (source, part))
+        axis = next((k for k, size in enumerate(shape) if size > 1), len(shape))
+        return axis < len(shape) - 1 and shape[axis + 1 :] == left[axis + 1 :]
 
     def readers(self, value: str) -> Iterator[tuple[Node, str]]:
         """The nodes that read a value, now or later, or anything it is moved to or joined with, and
