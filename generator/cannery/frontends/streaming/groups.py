@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from cannery.frontends.streaming.past import Builder
 from cannery.frontends.time_axis import Time, shrunk
-from cannery.ir.graph import Array, Calls, Graph, Node, State, free_name
-from cannery.ir.registry import Op
-from cannery.ir.tensor import DType, TensorType
+from cannery.ir.graph import Calls, Graph, Node
+from cannery.ir.tensor import DType
 from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise import Add, Sub
 from cannery.ops.indexing.gather import Gather
@@ -57,16 +57,15 @@ class _Around:
     groups: Groups
     graph: Graph
     block: int
-    nodes: list[Node] = field(default_factory=list)
-    states: list[State] = field(default_factory=list)
-    types: dict[str, TensorType] = field(init=False)
-    constants: dict[str, Array] = field(init=False)
+    builder: Builder = field(init=False)
     inner: dict[str, str] = field(default_factory=dict)
     phase: str = field(init=False)
+    next_phase: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.types, self.constants = dict(self.graph.types), dict(self.graph.constants)
-        self.phase = self._state("phase", TensorType((1,)))
+        self.builder = Builder(self.graph, self.block, {}, (self.block,), self.groups.steps)
+        self.builder.types |= self.graph.types
+        self.phase, self.next_phase = self.builder.state("phase", (1,))
 
     @property
     def collects(self) -> bool:
@@ -75,53 +74,55 @@ class _Around:
 
     def add_input(self, value: str, axis: int) -> None:
         """The steps of a call, joined with those before it that no group had."""
-        most = self.groups.steps - self.groups.few
-        whole = self.types[value]
-        self.types[value] = shrunk(whole, axis, self.block)
-        past = self._state(f"{value}/collected", shrunk(whole, axis, most))
-        both = self._add(Concat(axis), f"{value}/both", past, value)
-        shape = self.types[both].shape
+        b, most = self.builder, self.groups.steps - self.groups.few
+        whole = b.types[value]
+        b.types[value] = shrunk(whole, axis, self.block)
+        kept = shrunk(whole, axis, most)
+        past, following = b.state(f"{value}/collected", kept.shape, dtype=kept.dtype)
+        both = b.op(Concat(axis), f"{value}/both", past, value)
+        shape = b.types[both].shape
         starts, ends = [0] * len(shape), list(shape)
         starts[axis] = shape[axis] - most
         last = Slice(tuple(starts), tuple(ends), (1,) * len(shape))
-        self._add(last, f"{past}/next", both, output=f"{past}/next")
+        b.add(Node(last, following, (both,), (following,)))
         self.inner[value] = both
         if not self.collects:
-            self.inner[value] = self._add(Gather(axis), f"{value}/groups", both, self._places(most))
+            self.inner[value] = b.op(Gather(axis), f"{value}/groups", both, self._places(most))
 
     def _places(self, most: int) -> str:
         """int32[block]: which of `most` collected steps and those of a call the groups are."""
-        places = np.arange(most, most + self.block, dtype=np.float32)
-        known = self._constant("phase/places", places)
-        return self._add(
-            Cast(DType.INT32), "phase/first", self._add(Sub(), "phase/from", known, self.phase)
-        )
+        b, places = self.builder, np.arange(most, most + self.block, dtype=np.float32)
+        known = b.constant("phase/places", places)
+        return b.op(Cast(DType.INT32), "phase/first", b.op(Sub(), "phase/from", known, self.phase))
 
     def finish(self) -> Graph:
         """The network, whose further states are the last ones."""
-        following = f"{self.phase}/next"
-        if self.collects:
-            few = self._constant("phase/few", np.full(1, self.groups.few, np.float32))
-            more = self._add(Add(), "phase/more", self.phase, few)
-            steps = self._constant("phase/steps", np.full(1, self.groups.steps, np.float32))
-            left = self._add(Less(), "phase/left", more, steps)
-            none = self._constant("phase/none", np.zeros(1, np.float32))
-            self._add(Where(), following, left, more, none, output=following)
-        else:
-            self._add(Identity(), following, self.phase, output=following)
-        graph = self.graph
-        inner = self.inner
+        graph, b, inner = self.graph, self.builder, self.inner
+        self._end_phase()
         nodes = [replace(n, inputs=tuple(inner.get(v, v) for v in n.inputs)) for n in graph.nodes]
         return replace(
             graph,
-            nodes=(*self.nodes, *nodes),
-            inputs=(*graph.inputs, *(s.input for s in self.states)),
-            outputs=(*graph.outputs, *(s.output for s in self.states)),
-            types=self.types,
-            constants=self.constants,
-            states=(*graph.states, *self.states),
+            nodes=(*b.nodes, *nodes),
+            inputs=(*graph.inputs, *(s.input for s in b.states)),
+            outputs=(*graph.outputs, *(s.output for s in b.states)),
+            types=b.types,
+            constants={**graph.constants, **b.constants},
+            states=(*graph.states, *b.states),
             calls=self._calls(),
         )
+
+    def _end_phase(self) -> None:
+        """How many steps are collected after this call."""
+        b, following = self.builder, self.next_phase
+        if not self.collects:
+            b.add(Node(Identity(), following, (self.phase,), (following,)))
+            return
+        few = b.constant("phase/few", np.full(1, self.groups.few, np.float32))
+        more = b.op(Add(), "phase/more", self.phase, few)
+        steps = b.constant("phase/steps", np.full(1, self.groups.steps, np.float32))
+        left = b.op(Less(), "phase/left", more, steps)
+        none = b.constant("phase/none", np.zeros(1, np.float32))
+        b.add(Node(Where(), following, (left, more, none), (following,)))
 
     def _calls(self) -> Calls:
         """Those of the network inside, all of which a call that collects changes with a group."""
@@ -135,23 +136,3 @@ class _Around:
             calls, steps=self.block, every=every, settled=settled,
             periods=dict.fromkeys(self.graph.outputs, every),
         )  # fmt: skip
-
-    def _state(self, name: str, type_: TensorType) -> str:
-        value = free_name(name, self.types)
-        self.types[value] = type_
-        self.states.append(State(value, f"{value}/next"))
-        return value
-
-    def _constant(self, name: str, array: Array) -> str:
-        value = free_name(name, self.types)
-        self.constants[value] = array
-        self.types[value] = TensorType(array.shape, DType(array.dtype.name))
-        return value
-
-    def _add(self, op: Op, name: str, *inputs: str, output: str = "") -> str:
-        """Append a node, and return its output."""
-        (type_,) = op.infer(*(self.types[v] for v in inputs))
-        output = output or free_name(name, self.types)
-        self.types[output] = type_
-        self.nodes.append(Node(op, output, inputs, (output,)))
-        return output
