@@ -164,11 +164,16 @@ MODELS: dict[str, Callable[[Any], Any]] = {
 #: What Keras cannot export by PyTorch's older exporter.
 NO_ONNX = ("normal", "attention")
 
+#: Of a file that is not one of ONNX.
+UNREAD = "PyTorch's exporter multiplies floats by a whole number"
+
 #: Exports that compute the same in another form, and the reason.
 OTHERWISE: dict[tuple[str, str], str] = {
     ("bends", "tflite"): "SELU is spelt, with a choice by a condition",
     ("hard", "tflite"): "hard_sigmoid's 3 is part of the bias before it",
     ("smooth", "tflite"): "the depthwise convolution has a bias of zeros",
+    ("attention", "pt2"): "PyTorch has its products as matrices without a batch",
+    ("functions", "pt2"): UNREAD,
 }
 
 

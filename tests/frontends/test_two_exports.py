@@ -1,4 +1,6 @@
-"""Exports of one network, Keras, ONNX and TensorFlow Lite, give the same graph after the passes."""
+"""Exports of one network, Keras, ONNX, TensorFlow Lite and PyTorch, give the same graph after the
+passes.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,14 @@ import numpy as np
 import pytest
 
 import cannery
+from cannery.errors import CanneryError
 from cannery.frontends import load_graph
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.registry import Op
 from cannery.ir.tensor import DType, TensorType
 from cannery.passes import run_passes
-from frontends.exported_networks import FOLDER, OTHERWISE, names, suffixes
+from frontends.exported_networks import FOLDER, OTHERWISE, UNREAD, names, suffixes
 
 #: Operators whose inputs may come in either order.
 EITHER = ("Add", "Mul", "Max", "Min")
@@ -103,6 +106,56 @@ def random_input(type_: TensorType) -> Any:
     if type_.dtype is DType.FLOAT32:
         return rng.standard_normal(type_.shape)
     return rng.integers(0, 9, type_.shape).astype(type_.dtype.numpy)
+
+
+#: Networks whose exported programs are tried in every run: each takes PyTorch some seconds.
+FIRST = ("mlp", "smooth")
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in FIRST else pytest.param(n, marks=pytest.mark.slow) for n in names()]
+)
+def test_the_same_graph_by_pytorch(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keras' layers as a module of PyTorch, exported as a program."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    keras = pytest.importorskip("keras")
+    if keras.backend.backend() != "torch":
+        pytest.skip("Keras runs on another backend here")
+    file = tmp_path / "net.pt2"
+    torch.export.save(exported_program(torch, keras, name), file)
+    if OTHERWISE.get((name, "pt2")) == UNREAD:
+        with pytest.raises(CanneryError, match="different dtypes"):
+            load_graph(file)
+        return
+    a, b = graph(name), run_passes(load_graph(file))
+    pair = Pair(a, b)
+    same = all(pair.same(x, y) for x, y in zip(a.outputs, b.outputs, strict=True))
+    assert (same and len(a.nodes) == len(b.nodes)) != ((name, "pt2") in OTHERWISE)
+
+
+def exported_program(torch: Any, keras: Any, name: str) -> Any:
+    """A stored network of Keras as an exported program of PyTorch."""
+    model = keras.saving.load_model(FOLDER / f"{name}.keras", compile=False)
+
+    class Network(torch.nn.Module):  # type: ignore[misc,name-defined]
+        """Takes inputs one by one."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, *inputs: Any) -> Any:
+            """The outputs."""
+            return self.model(list(inputs) if len(inputs) > 1 else inputs[0])
+
+    zeros = [
+        torch.zeros((1, *x.shape[1:]), dtype=getattr(torch, str(x.dtype))) for x in model.inputs
+    ]
+    return torch.export.export(Network().eval(), tuple(zeros))
 
 
 def test_pytorch_by_both_of_its_exporters(tmp_path: Path) -> None:

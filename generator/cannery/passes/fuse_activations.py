@@ -51,6 +51,7 @@ from cannery.ops.elementwise import (
     Tanh,
 )
 from cannery.ops.elementwise.base import Binary, Unary
+from cannery.ops.logic.compare import Greater, Where
 
 #: The activations that are recognised: smooth ones, and those with one or two kinks.
 SMOOTH: tuple[Unary, ...] = (
@@ -78,6 +79,9 @@ ROUNDING, CANCELLED = 5e-7, 1e-15
 #: Beyond this, exp overflows in float64: 1 / (1 + exp(-x)) does, sigmoid does not.
 OVERFLOW = 700.0
 
+#: Beyond this, softplus of x is x up to ROUNDING.
+STRAIGHT = 15.0
+
 #: The powers that become a few products.
 POWERS: Mapping[float, Unary] = {
     2.0: Square(),
@@ -98,7 +102,7 @@ def fuse_activations(graph: Graph) -> Graph:
     if graph.integer_layers:
         return graph
     rewriter = Rewriter(graph)
-    for rule in (_multiply, _name, _compose):
+    for rule in (_unguard, _multiply, _name, _compose):
         rewriter.sweep(rule)
     return rewriter.finish()
 
@@ -113,6 +117,24 @@ def fuse_erf(graph: Graph) -> Graph:
     rewriter = Rewriter(graph)
     rewriter.sweep(_name_erf)
     return rewriter.finish()
+
+
+def _unguard(rewriter: Rewriter, node: Node) -> bool:
+    """PyTorch's softplus, which is x itself beyond a threshold, becomes softplus."""
+    test = rewriter.producer(node.inputs[0]) if isinstance(node.op, Where) else None
+    soft = rewriter.producer(node.inputs[2]) if test is not None else None
+    if test is None or soft is None or not isinstance(test.op, Greater):
+        return False
+    x, limit = node.inputs[1], rewriter.constants.get(test.inputs[1])
+    if not isinstance(soft.op, Softplus) or {soft.inputs[0], test.inputs[0]} != {x}:
+        return False
+    if limit is None or limit.size != 1 or not float(limit.reshape(-1)[0]) >= STRAIGHT:
+        return False
+    rewriter.update(node, Softplus(), (x,))
+    for old in (test, soft):
+        if old.output not in rewriter.outputs and not rewriter.readers(old.output):
+            rewriter.replace_node(old, [])
+    return True
 
 
 def _multiply(rewriter: Rewriter, node: Node) -> bool:
