@@ -13,6 +13,7 @@ from cannery.execution.error_bounds import _winograd, error_bounds
 from cannery.execution.numbers import box_samples, numbers_of
 from cannery.execution.program import network_program
 from cannery.ir.graph import Graph, GraphBuilder
+from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
@@ -21,27 +22,38 @@ from cannery.ops.conv.winograd import F2, F4, Tile
 from cannery.ops.elementwise import (
     Abs,
     Add,
+    Affine,
     Clip,
+    Div,
     Elu,
     Exp,
+    Floor,
     Gelu,
+    HardSigmoid,
+    HardSwish,
     LeakyRelu,
+    Log,
     Max,
     Min,
     Mish,
     Mul,
     Neg,
+    Reciprocal,
     Relu,
     Sigmoid,
     Silu,
     Softplus,
     Softsign,
+    Sqrt,
+    Square,
     Sub,
     Tanh,
 )  # fmt: skip
+from cannery.ops.logic.compare import Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Where
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad, Reshape
+from cannery.ops.normalization.op import GroupNormalization, LayerNormalization
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.matmul import QuantizedMatMul
@@ -132,7 +144,41 @@ def remembering(b: GraphBuilder) -> str:
     return layer(Rnn(3, gates[1:2], (True,)), y, "rnn")
 
 
-CASES = (convolved, smooth, attending, picked, remembering)
+def steep(b: GraphBuilder) -> str:
+    """Functions that grow, and those that need inputs away from 0, of inputs of any sign."""
+    x = b.input("x", (2, 9))
+    large = b.node(Affine(0.25, 6.5), [x], name="large")  # 1.5 and more, in all boxes
+    parts = [
+        b.node(Exp(), [b.node(Affine(0.5, 0.1), [x], name="half")], name="exp"),
+        b.node(Log(), [large], name="log"), b.node(Sqrt(), [large], name="sqrt"),
+        b.node(Div(), [x, large], name="div"), b.node(Reciprocal(), [large], name="inverse"),
+        b.node(Square(), [x], name="square"), b.node(HardSigmoid(), [x], name="gate"),
+        b.node(HardSwish(), [x], name="swish"),
+    ]  # fmt: skip
+    return b.node(Concat(1), parts, name="y")
+
+
+def chosen(b: GraphBuilder) -> str:
+    """Choices by comparisons of inputs."""
+    x, z = b.input("x", (3, 8)), b.input("z", (3, 8))
+    parts = []
+    for k, op in enumerate((Less(), LessOrEqual(), Greater(), GreaterOrEqual(), Equal())):
+        holds = b.node(op, [x, z], name=f"c{k}")
+        parts.append(b.node(Where(), [holds, x, z], name=f"w{k}"))
+    return b.node(Concat(1), parts, name="y")
+
+
+def standard(b: GraphBuilder) -> str:
+    """Layers that standardise, the second one what was computed."""
+    x = b.input("x", (2, 6, 16))
+    scale, bias = b.constant("s", weights(16)), b.constant("b", weights(16))
+    y = b.node(LayerNormalization((2,), 1.0), [x, scale, bias], name="n")
+    y = b.node(MatMul(), [y, b.constant("w", weights(16, 16))], name="p")
+    y = b.node(GroupNormalization(4, 2, 4.0), [y, scale], name="g")
+    return b.node(LayerNormalization((1, 2), 1.0), [y], name="y")
+
+
+CASES = (convolved, smooth, attending, picked, remembering, steep, chosen, standard)
 
 
 def network(make: Callable[[GraphBuilder], str]) -> Graph:
@@ -224,7 +270,7 @@ def test_errors_of_recurrent_layers_end_at_what_is_possible() -> None:
 def test_recurrent_layers_without_a_rule() -> None:
     gates = (Relu(),), (Tanh(),)
     for op, reason in (
-        (Gru(4, gates), "gates leave 0 to 1"), (Rnn(4, ((Exp(),),)), "Exp in a recurrent layer"),
+        (Gru(4, gates), "gates leave 0 to 1"), (Rnn(4, ((Floor(),),)), "Floor in a recurrent"),
     ):  # fmt: skip
         (bound,) = error_bounds(recurrent(op, 2, 1.0), -1.0, 1.0)
         assert bound.error is None and reason in bound.reason
@@ -243,13 +289,49 @@ def test_sequences_that_begin_within_a_call_have_no_bound() -> None:
 
 
 def test_what_has_no_rule_says_so() -> None:
-    def steep(b: GraphBuilder) -> str:
+    def rounded(b: GraphBuilder) -> str:
         x = b.input("x", (1, 4))
-        return b.node(Relu(), [b.node(Exp(), [x], name="e")], name="y")
+        return b.node(Relu(), [b.node(Floor(), [x], name="e")], name="y")
 
-    (bound,) = error_bounds(made(steep, "generic"), -1.0, 1.0)
+    (bound,) = error_bounds(made(rounded, "generic"), -1.0, 1.0)
     assert (bound.error, bound.largest) == (None, None)
-    assert bound.reason.startswith("Exp ('e") and "has no rule" in bound.reason
+    assert bound.reason.startswith("Floor ('e") and "has no rule" in bound.reason
+
+
+@pytest.mark.parametrize(
+    ("op", "box", "reason"),
+    [
+        (Exp(), (0.0, 88.5), "may overflow"),
+        (Log(), (0.0, 1.0), "0 or less"),
+        (Sqrt(), (-0.1, 1.0), "below 0"),
+        (Reciprocal(), (-1.0, 1.0), "may be 0"),
+        (LayerNormalization((1,), 0.0), (-1.0, 1.0), "may be 0 or overflow"),
+        (LayerNormalization((1,), 0.1), (-1e17, 1e17), "may be 0 or overflow"),
+    ],
+)
+def test_where_functions_have_no_bound(op: Op, box: tuple[float, float], reason: str) -> None:
+    def single(b: GraphBuilder) -> str:
+        return b.node(op, [b.input("x", (1, 4))], name="y")
+
+    (bound,) = error_bounds(made(single, "generic"), *box)
+    assert bound.error is None and reason in bound.reason
+
+
+def test_choices_that_may_turn_out_otherwise() -> None:
+    """Where both results are possible, the error is how far they are apart; else it is theirs."""
+
+    def choice(b: GraphBuilder) -> str:
+        x, far = b.input("x", (1, 4)), b.constant("far", np.full((1, 4), 50.0, np.float32))
+        computed = b.node(Affine(3.0, 0.1), [x], name="a")
+        holds = b.node(
+            Less(), [computed, b.constant("zero", np.zeros((1, 4), np.float32))], name="c"
+        )
+        return b.node(Where(), [holds, far, x], name="y")
+
+    source = made(choice, "generic")
+    (unsure,), (sure,) = error_bounds(source, -1.0, 1.0), error_bounds(source, 1.0, 2.0)
+    assert unsure.error == pytest.approx(51.0) and unsure.largest == pytest.approx(101.0)
+    assert sure.error == 0.0 and sure.largest == 2.0
 
 
 def test_sums_of_integers_are_those_of_the_worst_input() -> None:

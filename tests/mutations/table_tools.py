@@ -60,6 +60,8 @@ _inorder = rows(f"{_C}/analysis/inorder.py", "tests/analysis/test_inorder.py")
 _arm_pipeline = rows(f"{_C}/analysis/arm_pipeline.py", "tests/analysis/test_inorder.py")
 _sections = rows(f"{_C}/emit/sections.py", "tests/emit/test_sections.py")
 _errors = rows(f"{_C}/execution/error_bounds.py", "tests/execution/test_numbers.py")
+_functions = rows(f"{_C}/execution/function_bounds.py", "tests/execution/test_numbers.py")
+_normal = rows(f"{_C}/execution/normalization_bounds.py", "tests/execution/test_numbers.py")
 _recurrent = rows(f"{_C}/execution/recurrent_bounds.py", "tests/execution/test_numbers.py")
 _control = rows(f"{_C}/analysis/control.py", "tests/analysis/test_control.py")
 _longest = rows(f"{_C}/analysis/longest.py", "tests/analysis/test_longest.py")
@@ -100,6 +102,23 @@ CHANGES: tuple[Change, ...] = (
         "sums are rounded once",
         "own = gamma(terms + 1) * sizes",
         "own = gamma(1) * sizes",
+    ),
+    _functions("exponentials carry errors on as they are", "high * np.expm1(x.error)", "x.error"),
+    _functions(
+        "quotients ignore the error of what divides",
+        "carried = (a.error + size * b.error) / computed",
+        "carried = a.error / computed",
+    ),
+    _functions(
+        "a choice that may turn out otherwise has no error of its own",
+        "either + np.where(condition.error > 0.0, apart, 0.0)",
+        "either",
+    ),
+    _functions("Log of negative numbers is bounded", "x.low - x.error < UNDERFLOW", "False"),
+    _normal(
+        "errors of values that are standardised grow no more than they are large",
+        "wrong = (error + largest * drift) / least +",
+        "wrong = (0.0 * error) / least +",
     ),
     _recurrent(
         "errors of one step do not reach the next",

@@ -21,6 +21,8 @@ from math import prod
 import numpy as np
 
 from cannery.emit.source import Source
+from cannery.execution.function_bounds import RULES as FUNCTION_RULES
+from cannery.execution.normalization_bounds import normalized
 from cannery.execution.recurrent_bounds import recurrent_spans
 from cannery.execution.spans import (
     F64,
@@ -64,10 +66,14 @@ from cannery.ops.elementwise import (
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Expand, Identity, Pad, Reshape, Slice, Transpose
+from cannery.ops.normalization.op import GroupNormalization, LayerNormalization
 from cannery.ops.recurrent.base import Activation, Recurrent
 from cannery.ops.reduce.op import ReduceMax, ReduceMean, ReduceSum
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import Softmax
+
+#: Types of values that have a span: of truth values, 0 and 1.
+_KNOWN = (DType.FLOAT32, DType.BOOL)
 
 #: The bounds are computed in float64: this covers its rounding.
 _SLACK = 1.0 + 1e-9
@@ -111,8 +117,11 @@ def error_bounds(source: Source, low: float, high: float) -> tuple[ErrorBound, .
     spans: dict[str, Span] = {}
     missing: dict[str, str] = {}
     for name in graph.inputs:
-        shape = graph.types[name].shape
-        spans[name] = Span(np.full(shape, low), np.full(shape, high), np.zeros(shape))
+        type_ = graph.types[name]
+        least, most = (0.0, 1.0) if type_.dtype is DType.BOOL else (low, high)
+        spans[name] = Span(
+            np.full(type_.shape, least), np.full(type_.shape, most), np.zeros(type_.shape)
+        )
     ways = _ways(source)
     for node in graph.nodes:
         try:
@@ -162,11 +171,13 @@ def _node(
             raise NoBoundError(missing[name])
         inputs.append(_operand(graph, name, spans) if name else None)
     rule, none = _rule(node.op), f"{node.op.kind} ({node.name!r}) has no rule"
-    if not all(graph.types[name].dtype is DType.FLOAT32 for name in node.outputs):
+    if not all(graph.types[name].dtype in _KNOWN for name in node.outputs):
         raise NoBoundError(none)
     way = ways.get(node.name, _Way())
     if not np.isfinite(way.form) or (isinstance(node.op, Recurrent) and way.form):
         raise NoBoundError(f"{node.name!r} is computed in a way without a rule")
+    if isinstance(node.op, LayerNormalization | GroupNormalization):
+        return (normalized(node.op, inputs),)
     if isinstance(node.op, Recurrent):
         with np.errstate(all="ignore"):
             return recurrent_spans(node.op, inputs, _activated)
@@ -176,7 +187,17 @@ def _node(
 
 
 def _rule(op: Op) -> _Rule | None:
-    return next((rule for kinds, rule in _RULES if isinstance(op, kinds)), None)
+    found = next((rule for kinds, rule in _RULES if isinstance(op, kinds)), None)
+    exactly = next((rule for kinds, rule in FUNCTION_RULES if isinstance(op, kinds)), None)
+    if found or not exactly:
+        return found
+
+    def rule(op: Op, spans: Sequence[Span], way: _Way) -> Span:
+        if way.form:
+            raise NoBoundError(f"{op.kind} beside an approximate function has no rule")
+        return exactly(op, spans)
+
+    return rule
 
 
 def _activated(activation: Activation, x: Span) -> Span:
@@ -190,12 +211,12 @@ def _activated(activation: Activation, x: Span) -> Span:
 
 
 def _operand(graph: Graph, name: str, spans: Mapping[str, Span]) -> Span | None:
-    """What is known of an input; constants are exact, and those that are no floats attributes."""
+    """What is known of an input; constants are exact, integers among them attributes."""
     if name in spans:
         return spans[name]
     if name not in graph.constants:
         raise NoBoundError(f"{name!r} is not known")
-    if graph.types[name].dtype is not DType.FLOAT32:
+    if graph.types[name].dtype not in _KNOWN:
         return None
     value = np.asarray(graph.constants[name], np.float64)
     return Span(value, value, np.zeros(value.shape))
