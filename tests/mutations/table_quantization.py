@@ -49,6 +49,7 @@ _rewrite = rows(f"{_Q}/rewrite.py", *_LOSS, *_INTERFACE)
 _fixed = rows("generator/cannery/ops/quantized/fixed_scale.py", f"{_T}/test_fixed_scale.py")
 
 _half = rows(f"{_Q}/half_layers.py", f"{_T}/test_half_layers.py")
+_states = rows("generator/cannery/ops/half/recurrent.py", f"{_T}/test_half_layers.py")
 _words = rows("runtime/include/cannery/vec_half.h", "tests/runtime/test_half_words.py")
 
 CHANGES: tuple[Change, ...] = (
@@ -71,6 +72,21 @@ CHANGES: tuple[Change, ...] = (
         "all layers are in half precision, whatever they lose",
         "if not MARGIN * error <= max_error:",
         "if not np.isfinite(error):",
+    ),
+    _states(
+        "states of recurrent layers are not rounded",
+        "[f64(rounded_to_half(state)) for state in found]",
+        "found",
+    ),
+    _states(
+        "the first step of a recurrent layer is read as float16",
+        "if op.first_input(step.anchor.inputs):",
+        "if False:",
+    ),
+    _words(
+        "the gates of a GRU in half precision change places",
+        "f16x4_##word(f16x8_hi(a), f16x8_hi(b), f16x8_hi(c))",
+        "f16x4_##word(f16x8_hi(b), f16x8_hi(a), f16x8_hi(c))",
     ),
     _words(
         "sums in half precision are negated",

@@ -34,10 +34,19 @@ AGAIN = {
     "cases_concat": ("concat_batches",),
     "cases_resize": ("resize_twice", "resize_down_nearest"),
     "cases_depthwise": ("conv_depthwise_3x3", "conv_depthwise_odd", "conv_depthwise_stride_2"),
+    "cases_recurrent": (
+        "recurrent_lstm", "recurrent_lstm_one_step_state", "recurrent_lstm_states",
+        "recurrent_lstm_coupled", "recurrent_lstm_lengths", "recurrent_lstm_functions",
+        "recurrent_gru_large", "recurrent_gru_after_both", "recurrent_gru_after_functions",
+        "recurrent_rnn_relu", "recurrent_rnn_both",
+    ),
 }  # fmt: skip
 
 #: max|y - r| / max|r|: sums of up to a few hundred products, each rounded to 11 bits.
 TOLERANCE = 8e-3
+
+#: The same by module: recurrent layers amplify what they rounded in the steps before.
+AMPLIFIED = {"cases_recurrent": 3e-2}
 
 #: The same for schedules that are inexact.
 INEXACT = 2e-2
@@ -54,4 +63,5 @@ for _module, _names in AGAIN.items():
     for _name in _names:
         _case = case_named(_name)
         _make = partial(in_half_precision, _case)
-        add_case(f"half_{_name}", _make, tolerance=TOLERANCE, inexact=INEXACT, far=_case.far)
+        _most = AMPLIFIED.get(_module, TOLERANCE)
+        add_case(f"half_{_name}", _make, tolerance=_most, inexact=INEXACT, far=_case.far)

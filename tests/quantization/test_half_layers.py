@@ -19,14 +19,18 @@ from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from cannery.ir.parser import parse_graph
 from cannery.ir.printer import write_graph
+from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import DType
 from cannery.ir.verify import verify
 from cannery.lowering.lower import cut
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
-from cannery.ops.elementwise import Add, Relu
+from cannery.ops.elementwise import Add, Relu, Sigmoid, Tanh
+from cannery.ops.half import recurrent as half_recurrent
+from cannery.ops.half.recurrent import half_recurrence
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Cast, Reshape
+from cannery.ops.recurrent.op import Rnn
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import Softmax
 from cannery.options import make_options
@@ -41,7 +45,7 @@ from needs import need_runner, need_toolchain
 from nets.net_bench import make_net_source
 from nets.random_graphs import random_graph
 from ops.cases import Net
-from quantization.networks import camera, layers, separable, unet, write
+from quantization.networks import camera, layers, resets, separable, sequences, unet, write
 
 TARGET = "neon64half"
 HALF: dict[str, Any] = {"target": TARGET, "compute_as": "float16", "max_error": "0.05"}
@@ -151,6 +155,38 @@ def test_constants_are_not_concatenated_in_half_precision() -> None:
     assert [step.kind for step in able_steps(graph)] == ["Conv"]
 
 
+def recurrent(activation: Elementwise, *, first: bool = False) -> Graph:
+    """A plain recurrent layer over 40 steps whose state stays; `first`: it may begin later."""
+    net = Net()
+    given = [net.input("first", (1,))] if first else []
+    inputs = [net.input("p", (1, 40, 8)), net.constant("r", np.eye(8, dtype=np.float32)[None])]
+    inputs += ["", *given] if first else []
+    return net.graph(net.node(Rnn(8, ((activation,),)), inputs, name="layer"))
+
+
+def test_states_are_rounded_in_every_step() -> None:
+    """A sum of 40 steps, each a little less than what half precision tells apart beside 8."""
+    op, inputs = Rnn(8, ((Relu(),),)), [np.full((1, 40, 8), 2.0**-9), np.eye(8)[None]]
+    inputs[0][:, 0] = 8.0
+    (exact,) = op.reference(*inputs)
+    (found,) = half_recurrence(op, inputs, np.zeros(7), 1.0)
+    assert exact[0, -1, 0] == 8 + 39 * 2.0**-9
+    assert (found == 8.0).all()
+    (moved,) = half_recurrence(op, inputs, np.ones(7), 2.0**-12)
+    assert (np.diff(moved, axis=1) > 0.0).all()
+
+
+def test_recurrent_layers_that_stay_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that may begin later, and those with functions that half precision does not have."""
+    assert [step.name for step in able_steps(recurrent(Tanh()))] == ["layer"]
+    assert not able_steps(recurrent(Tanh(), first=True))
+    monkeypatch.setattr(
+        half_recurrent, "unknown_words", lambda code: {"tanh"} if "_tanh" in code else set()
+    )
+    assert not able_steps(recurrent(Tanh()))
+    assert able_steps(recurrent(Sigmoid()))
+
+
 def cancelling() -> Graph:
     """A layer whose large outputs cancel in the next one, beside another layer."""
     net = Net()
@@ -204,8 +240,8 @@ def test_a_network_without_such_layers() -> None:
 
 @pytest.mark.parametrize(
     "model",
-    [camera(), separable(), layers(), unet()],
-    ids=["camera", "separable", "dense", "unet"],
+    [camera(), separable(), layers(), unet(), sequences(), resets(backwards=False)],
+    ids=["camera", "separable", "dense", "unet", "recurrent", "resets"],
 )
 def test_networks_compute_in_half_precision(tmp_path: Path, model: Any) -> None:
     """The error is what was estimated, to which tiles of 4x4 may add half of the bound."""

@@ -131,6 +131,10 @@ static void show(const char *word)
         EACH(T, lanes, "log", T##_log(T##_abs(z)));                                                \
         EACH(T, lanes, "sigmoid", T##_sigmoid(z));                                                 \
         EACH(T, lanes, "silu", T##_silu(z));                                                       \
+        EACH(T, lanes, "sigmoid_inverse", T##_sigmoid_inverse(z));                                 \
+        EACH(T, lanes, "sigmoid_tanh", T##_sigmoid_tanh(z, y));                                    \
+        EACH(T, lanes, "gru_output", T##_gru_output(z, y, x));                                     \
+        EACH(T, lanes, "lstm_cell", T##_lstm_cell(z, y, x, z));                                    \
         EACH(T, lanes, "tanh", T##_tanh(z));                                                       \
         EACH(T, lanes, "softplus", T##_softplus(z));                                               \
         EACH(T, lanes, "softsign", T##_softsign(z));                                               \

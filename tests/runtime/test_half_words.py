@@ -158,6 +158,19 @@ FUNCTIONS: dict[str, Callable[[Doubles], Doubles]] = {
 }  # fmt: skip
 
 
+def _gates(x: Doubles, y: Doubles, z: Doubles) -> dict[str, Doubles]:
+    """The functions of recurrent layers, as half_words.c calls them."""
+
+    def sigmoid(v: Doubles) -> Doubles:
+        return 1 / (1 + np.exp(-v))
+
+    return {
+        "sigmoid_inverse": 1 / sigmoid(z), "sigmoid_tanh": sigmoid(z) * np.tanh(y),
+        "gru_output": (1 - sigmoid(z)) * np.tanh(y) + sigmoid(z) * x,
+        "lstm_cell": sigmoid(y) * z + sigmoid(z) * np.tanh(x),
+    }  # fmt: skip
+
+
 def _same(found: Halves, expected: Halves) -> bool:
     """Equal bits, or both NaN."""
     same = (found.view(np.uint16) == expected.view(np.uint16)) | (
@@ -198,6 +211,11 @@ def test_words_round_as_float16_does(build: Build, tmp_path: Path) -> None:
         for lanes in (4, 8):
             for word, expected in _products(factors, others, middling, lanes).items():
                 assert _same(found[f"f16x{lanes}_{word}"], expected), f"f16x{lanes}_{word}"
+                tried.add(word)
+            parts = (a.astype(np.float64) for a in (factors, others, middling))
+            for word, values in _gates(*parts).items():
+                off = np.abs(found[f"f16x{lanes}_{word}"].astype(np.float64) - values)
+                assert (off <= 2.0**-10 * np.abs(values) + 2.0**-21).all(), f"f16x{lanes}_{word}"
                 tried.add(word)
     used = {"set1", "zero", "select", "lo", "hi", "join", "load", "store", "store_aligned"} | {
         "store1"

@@ -25,6 +25,7 @@ from cannery.ir.stimulus import reference_cost
 from cannery.ir.tensor import DType
 from cannery.measure.cache import Environment, Measurement, MeasurementCache, environment_text
 from cannery.measure.trial import random_inputs
+from cannery.ops.half.recurrent import half_recurrence
 from cannery.ops.recurrent.base import Recurrent
 
 #: The relative error of rounding a number to float32: root of the mean square over all mantissas.
@@ -128,8 +129,14 @@ def _distance(found: RefArray, expected: RefArray) -> tuple[float, float]:
 
 def _rounded(graph: Graph, node: Node, values: Values, noises: NDArray[np.float64]) -> None:
     """Compute a node, with the errors of code in its precision."""
-    values.compute(node)
     pool = np.roll(noises, len(values))
+    if isinstance(node.op, Recurrent) and graph.types[node.outputs[0]].dtype is DType.HALF:
+        read = [values[v] if v else None for v in node.inputs]
+        found = half_recurrence(node.op, read, pool, ROUNDING * HALF_ROUNDING)
+        values.update(zip(node.outputs, found, strict=True))
+        values.done(node)
+        return
+    values.compute(node)
     noise = _sum_noise(graph, node, values)
     for name in node.outputs:
         value = values[name]

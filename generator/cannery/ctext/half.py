@@ -31,6 +31,9 @@ _HERE = "    uint16_t *const scratch = (uint16_t *)(void *)floats;\n"
 _FACTOR = re.compile(r"\bconst float \w+ = [^;\[]*;")
 _NUMBER = r"(?:-?[\d.]+(?:e[-+]?\d+)?f|\(-?1\.0f / 0\.0f\))"
 _LITERAL = re.compile(rf"_(?:set1|elu)\((?:\w+, )?{_NUMBER}\)")
+#: Copies and zeros of so many numbers, before and after.
+_FLOATS = re.compile(r"(\bmem(?:cpy|set)\([^;]* \* sizeof\()float\)\);")
+_HALVES = re.compile(r"\bmem(?:cpy|set)\([^;]* \* sizeof\(uint16_t\)\);")
 #: What must not be left: floats, integers of 32 lanes' bits, sizes in bytes.
 _LEFT = re.compile(r"\bfloat\b|\d\.\d*(?:e[-+]?\d+)?f\b|\b[fim]32x\w*|\bmem(?:cpy|set)\b")
 
@@ -40,7 +43,7 @@ def half_words() -> frozenset[str]:
     """The words of vec_half.h, which are the same for both widths."""
     text = (runtime_include_dir() / "cannery" / "vec_half.h").read_text(encoding="utf-8")
     both = re.findall(r"\bT##_(\w+)\b(?!##)", text)
-    functions = re.findall(r"^CANNERY_HALF_FUNCTION\((\w+)\)", text, re.MULTILINE)
+    functions = re.findall(r"^CANNERY_HALF_FUNCTION\d?\((\w+)\)", text, re.MULTILINE)
     by_lane = {f"fma_lane{k}" for k in range(4)}
     each = re.findall(r"\bf16x[48]_([a-z]\w+)", text)
     return frozenset([*both, *functions, *by_lane, *each])
@@ -90,9 +93,10 @@ def _retyped(code: str) -> str:
     code = _WORD.sub(_half_word, code).replace("m32x1", "m16x4").replace("m32x", "m16x")
     code = re.sub(r"\bfloat \*(?!CANNERY_RESTRICT scratch)", "uint16_t *", code)
     code = re.sub(r"\bfloat (\w+\[)", r"uint16_t \1", code)
+    code = _FLOATS.sub(r"\1uint16_t));", code)
     code = _ALIGNED.sub(lambda found: f"{found[1]}{int(found[2]) // 2})", code)
     bare = code.replace("float *CANNERY_RESTRICT scratch", "")
-    left = _LEFT.search(_LITERAL.sub("", bare))
+    left = _LEFT.search(_HALVES.sub("", _LITERAL.sub("", bare)))
     if left:
         line = bare[bare.rfind("\n", 0, left.start()) + 1 :].partition("\n")[0]
         raise ValueError(f"half precision is not known in `{line.strip()}`")

@@ -290,11 +290,54 @@ CANNERY_HALF_FUNCTION(gelu_tanh)
 CANNERY_HALF_FUNCTION(log)
 CANNERY_HALF_FUNCTION(mish)
 CANNERY_HALF_FUNCTION(sigmoid)
+CANNERY_HALF_FUNCTION(sigmoid_inverse)
 CANNERY_HALF_FUNCTION(silu)
 CANNERY_HALF_FUNCTION(softplus)
 CANNERY_HALF_FUNCTION(softsign)
 CANNERY_HALF_FUNCTION(tanh)
 #undef CANNERY_HALF_FUNCTION
+
+/* Of recurrent layers: of two, three and four numbers. */
+#define CANNERY_HALF_FUNCTION2(word)                                                               \
+    CANNERY_INLINE f16x4 f16x4_##word(f16x4 a, f16x4 b)                                            \
+    {                                                                                              \
+        return cannery_f16_of_f32(                                                                 \
+            f32x4_##word(cannery_f32_of_f16(a), cannery_f32_of_f16(b)));                           \
+    }                                                                                              \
+    CANNERY_INLINE f16x8 f16x8_##word(f16x8 a, f16x8 b)                                            \
+    {                                                                                              \
+        return f16x8_join(f16x4_##word(f16x8_lo(a), f16x8_lo(b)),                                  \
+                          f16x4_##word(f16x8_hi(a), f16x8_hi(b)));                                 \
+    }
+#define CANNERY_HALF_FUNCTION3(word)                                                               \
+    CANNERY_INLINE f16x4 f16x4_##word(f16x4 a, f16x4 b, f16x4 c)                                   \
+    {                                                                                              \
+        return cannery_f16_of_f32(f32x4_##word(cannery_f32_of_f16(a), cannery_f32_of_f16(b),       \
+                                               cannery_f32_of_f16(c)));                            \
+    }                                                                                              \
+    CANNERY_INLINE f16x8 f16x8_##word(f16x8 a, f16x8 b, f16x8 c)                                   \
+    {                                                                                              \
+        return f16x8_join(f16x4_##word(f16x8_lo(a), f16x8_lo(b), f16x8_lo(c)),                     \
+                          f16x4_##word(f16x8_hi(a), f16x8_hi(b), f16x8_hi(c)));                    \
+    }
+#define CANNERY_HALF_FUNCTION4(word)                                                               \
+    CANNERY_INLINE f16x4 f16x4_##word(f16x4 a, f16x4 b, f16x4 c, f16x4 d)                          \
+    {                                                                                              \
+        return cannery_f16_of_f32(f32x4_##word(cannery_f32_of_f16(a), cannery_f32_of_f16(b),       \
+                                               cannery_f32_of_f16(c), cannery_f32_of_f16(d)));     \
+    }                                                                                              \
+    CANNERY_INLINE f16x8 f16x8_##word(f16x8 a, f16x8 b, f16x8 c, f16x8 d)                          \
+    {                                                                                              \
+        return f16x8_join(                                                                         \
+            f16x4_##word(f16x8_lo(a), f16x8_lo(b), f16x8_lo(c), f16x8_lo(d)),                      \
+            f16x4_##word(f16x8_hi(a), f16x8_hi(b), f16x8_hi(c), f16x8_hi(d)));                     \
+    }
+CANNERY_HALF_FUNCTION2(sigmoid_tanh)
+CANNERY_HALF_FUNCTION3(gru_output)
+CANNERY_HALF_FUNCTION4(lstm_cell)
+#undef CANNERY_HALF_FUNCTION2
+#undef CANNERY_HALF_FUNCTION3
+#undef CANNERY_HALF_FUNCTION4
 
 CANNERY_INLINE f16x4 f16x4_elu(f16x4 x, float alpha)
 {

@@ -17,7 +17,7 @@ Axes: N samples, T steps, D directions (1 or 2), G gates, H cells.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import ClassVar
@@ -32,6 +32,9 @@ from cannery.schedule.caches import L1_BYTES
 
 #: An activation function: operators applied one after the other; empty: the identity.
 Activation = tuple[Elementwise, ...]
+
+#: One step: see `Recurrent.step`.
+StepFunction = Callable[[int, F64, F64, list[F64], Sequence[F64 | None]], list[F64]]
 
 #: What a recurrent operator may return, in this order.
 SEQUENCE, HIDDEN, CELL = "sequence", "hidden", "cell"
@@ -115,6 +118,10 @@ class Recurrent(Op):
 
     def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
         """Step by step, direction by direction, sample by sample."""
+        return self.over_time(self.step, *inputs)
+
+    def over_time(self, step: StepFunction, *inputs: RefArray | None) -> tuple[RefArray, ...]:
+        """The results if each step is what another function than `step` makes of it."""
         needed: tuple[RefArray, ...]
         needed, rest = operands(self, inputs, 2, self.states + self.others + 1)
         p, r = map(f64, needed)
@@ -135,7 +142,7 @@ class Recurrent(Op):
                 order = range(first, length)[:: -1 if self.reverse[direction] else 1]
                 for t in order:
                     inner = p[sample : sample + 1, t, direction * width : (direction + 1) * width]
-                    states = self.step(direction, inner, r[direction], states, others)
+                    states = step(direction, inner, r[direction], states, others)
                     found[SEQUENCE][sample, t, part] = states[0]
                 for name, state in zip(self.results[1:], states, strict=True):
                     found[name][sample, part] = state
