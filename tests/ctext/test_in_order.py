@@ -174,21 +174,66 @@ def test_a_name_that_hides_another_one_stays(last: str) -> None:
     assert in_order(hides, REGISTERS, beside=False) == hides
 
 
+def cycles(code: str, cpu: str, folder: Path) -> float:
+    """Cycles of a function's code, again and again, by the model of a processor."""
+    toolchain = need_toolchain(cpu.replace("cortex", "aarch64"))
+    source = folder / "code.c"
+    source.write_text('#include "cannery/vec_neon.h"\n' + code.replace("static void", "void", 1))
+    toolchain.compiler.compile(source, folder / "code.o", toolchain.cflags, [runtime_include_dir()])
+    _, (function,) = disassemble(folder / "code.o", toolchain.compiler)
+    core = CORES[cpu]
+    return cycles_of_loop([operation(i, core) for i in function.instructions], core)
+
+
 @pytest.mark.parametrize(("cpu", "gain"), [("cortex-a53", 0.88), ("cortex-a55", 0.88)])
 def test_an_order_takes_fewer_cycles(cpu: str, gain: float, tmp_path: Path) -> None:
-    toolchain = need_toolchain(cpu.replace("cortex", "aarch64"))
+    ordered = in_order(transform(), REGISTERS, beside=cpu == "cortex-a55")
+    assert cycles(ordered, cpu, tmp_path) < gain * cycles(transform(), cpu, tmp_path)
 
-    def cycles(code: str) -> float:
-        source = tmp_path / "code.c"
-        source.write_text(
-            '#include "cannery/vec_neon.h"\n' + code.replace("static void", "void", 1)
-        )
-        toolchain.compiler.compile(
-            source, tmp_path / "code.o", toolchain.cflags, [runtime_include_dir()]
-        )
-        _, (function,) = disassemble(tmp_path / "code.o", toolchain.compiler)
-        core = CORES[cpu]
-        return cycles_of_loop([operation(i, core) for i in function.instructions], core)
 
-    beside = cpu == "cortex-a55"
-    assert cycles(in_order(transform(), REGISTERS, beside=beside)) < gain * cycles(transform())
+def byte_tile(rows: int, vectors: int, word: str = "dot4") -> str:
+    """The sums of a tile over 16 bytes of each row, as kernels of integers have them."""
+    places = [(m, n) for m in range(rows) for n in range(vectors)]
+    lines = [f"i32x4 a{m}_{n} = i32x4_load(s + {4 * (m * vectors + n)});" for m, n in places]
+    lines.append("{")
+    for m in range(rows):
+        lines += [f"q8x4 u{m} = q8x4_load4(x + {100 * m});", f"CANNERY_OPAQUE_VEC(u{m});"]
+    for k in range(4):
+        at = [16 * (k * vectors + n) for n in range(vectors)]
+        lines += ["{", *(f"const q8x4 w{n} = q8x4_load(w + {at[n]});" for n in range(vectors))]
+        for m, n in places:
+            lines.append(f"a{m}_{n} = i32x4_{word}_lane{k}(u{m}, w{n}, a{m}_{n});")
+            lines.append(f"CANNERY_OPAQUE_VEC(a{m}_{n});")
+        lines.append("}")
+    stores = (f"i32x4_store(s + {4 * (m * vectors + n)}, a{m}_{n});" for m, n in places)
+    head = "static void tile(const int8_t *x, const int8_t *w, int32_t *s)\n{\n"
+    return head + "\n".join([*lines, "}", *stores]) + "\n}\n"
+
+
+@pytest.mark.parametrize(("cpu", "gain"), [("cortex-a53", 0.75), ("cortex-a55", 0.85)])
+def test_products_of_bytes_take_fewer_cycles_in_order(
+    cpu: str, gain: float, tmp_path: Path
+) -> None:
+    code, small = byte_tile(3, 5), cpu == "cortex-a55"
+    ordered = in_order(code, REGISTERS, beside=small, dots=small)
+    assert cycles(ordered, cpu, tmp_path) < gain * cycles(code, cpu, tmp_path)
+
+
+def test_products_share_the_bytes_that_they_repeat() -> None:
+    ordered = in_order(byte_tile(2, 3), REGISTERS, beside=False)
+    assert len(re.findall(r"_(?:first|second)_two\d_ordered", ordered)) == 2 * 2 * 4
+    assert len(re.findall("p16x4_mla_high_ordered", ordered)) == 2 * 3 * 4
+    assert "dot4" not in ordered
+    wide = in_order(byte_tile(2, 3, "dot4w"), REGISTERS, beside=False)
+    assert len(re.findall("i32x4_add_pairs_ordered", wide)) == 2 * 2 * 3 * 4
+    assert "mla_high" not in wide
+    dots = in_order(byte_tile(2, 3), REGISTERS, beside=True, dots=True)
+    assert len(re.findall(r"i32x4_dot4_lane\d_ordered", dots)) == 2 * 3 * 4
+    assert "CANNERY_OPAQUE_VEC" not in dots
+
+
+def test_bytes_are_repeated_when_their_weights_are_there() -> None:
+    ordered = in_order(byte_tile(4, 2), REGISTERS, beside=False)
+    for k in range(1, 4):
+        repeated = ordered.index(f"q8x4_first_two{k}_ordered")
+        assert ordered.index(f"load_low_ordered(w + {32 * k})") < repeated

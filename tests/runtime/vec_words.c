@@ -393,8 +393,40 @@ static void check_shuffles_4(void)
                         i32x4_dot4(one4, qw, acc));                                                \
             expect_sums("load4", i32x4_dot_lane##k(p16x4_load4(words), pw, acc),                   \
                         i32x4_dot(one2, pw, acc));                                                 \
+            EXPECT_ORDERED(k);                                                                     \
         }                                                                                          \
     } while (0)
+
+/* The same by the instructions that it consists of, with vectors that are loaded by halves. */
+#if !defined(CANNERY_HAS_ORDERED)
+#define EXPECT_ORDERED(k) (void)weights
+#elif defined(__ARM_FEATURE_DOTPROD)
+#define EXPECT_ORDERED(k)                                                                          \
+    expect_sums("dot4_ordered", i32x4_dot4_lane##k##_ordered(halves(bytes), halves(weights), acc), \
+                i32x4_dot4(one4, qw, acc))
+#else
+#define EXPECT_ORDERED(k)                                                                          \
+    do {                                                                                           \
+        const q8x4 u = halves(bytes), w = halves(weights);                                         \
+        const q8x4 first = q8x4_first_two##k##_ordered(u);                                         \
+        const q8x4 second = q8x4_second_two##k##_ordered(u);                                       \
+        const p16x4 low = p16x4_mul_low_ordered(first, w);                                         \
+        const i32x4 some = i32x4_add_pairs_ordered(low, acc);                                      \
+        expect_sums("mul_high_ordered",                                                            \
+                    i32x4_add_pairs_ordered(p16x4_mul_high_ordered(second, w), some),              \
+                    i32x4_dot4w(one4, qw, acc));                                                   \
+        expect_sums("mla_high_ordered",                                                            \
+                    i32x4_add_pairs_ordered(p16x4_mla_high_ordered(second, w, low), acc),          \
+                    i32x4_dot4(one4, qw, acc));                                                    \
+    } while (0)
+#endif
+
+#ifdef CANNERY_HAS_ORDERED
+static q8x4 halves(const int8_t *p)
+{
+    return q8x4_join_ordered(q8x4_load_low_ordered(p), q8x4_load_high_ordered(p));
+}
+#endif
 
 static void expect_sums(const char *word, i32x4 got, i32x4 expected)
 {

@@ -16,14 +16,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import frexp
 
-from cannery.ctext.statements import LOAD, STORE, Operation, Run, split_runs
+from cannery.ctext.byte_products import split_products
+from cannery.ctext.statements import BYTES, FLOATS, LOAD, STORE, Operation, Run, split_runs
 
 #: Numbers in the vectors.
 LANES = 4
+
+#: Numbers in half a vector that is loaded, and the C type of what pointers to them point to.
+_LOADED = {FLOATS: (2, "const float *"), BYTES: (8, "const int8_t *")}
 
 #: Runs of fewer operations stay as they are.
 _LEAST = 12
@@ -31,6 +36,8 @@ _LEAST = 12
 #: Cycles until the result of arithmetic is there, and of a multiply-add where not all is done
 #: `beside`; how much later such a multiply-add reads its sum, and adds; how much later stores read.
 _ARITHMETIC, _PRODUCT, _SUM, _STORED = 4, 8, 4, 2
+#: The same of integers `beside`: a product reads what it adds to so much later.
+_INTEGER, _INTEGER_SUM = 2, 3
 #: From the second half of a vector to its joining, and from there to its use.
 _HALF, _JOINED = 1, 2
 
@@ -41,9 +48,9 @@ _SPARE, _WAITING, _ENOUGH = 2, 3, 4
 #: How far ahead operations are looked for, and after how many idle cycles registers are overdrawn.
 _AHEAD, _PATIENCE = 80, 4
 
-#: Floats that an instruction reaches from its base, with what has to divide their distance: 2 for
-#: loads of halves, 4 for stores of whole vectors.
-_REACH, _BY_HALF, _BY_WHOLE = 8192, 2, 4
+#: Halves of vectors that an instruction reaches from its base; distances are whole numbers of what
+#: it moves.
+_REACH = 4096
 _POINTER = re.compile(r"\W*(\w+)")
 _ADDRESS = re.compile(r"\(?(\w+)(?: \+ (\d+))?(?: \+ (\d+))?\)?")
 
@@ -51,15 +58,17 @@ _ADDRESS = re.compile(r"\(?(\w+)(?: \+ (\d+))?(?: \+ (\d+))?\)?")
 _REMEMBERED = 256
 
 
-def in_order(code: str, registers: int, *, beside: bool) -> str:
-    """The code of a kernel with its straight-line runs in order; all else stays as it is."""
+def in_order(code: str, registers: int, *, beside: bool, dots: bool = False) -> str:
+    """The code of a kernel with its straight-line runs in order; all else stays as it is. `dots`:
+    four bytes are multiplied and added at once (SDOT).
+    """
     pieces = []
     for text, run in split_runs(code):
         words = [operation.word for operation in run.operations] if run else []
         if run is None or len(words) < _LEAST or LOAD not in words or _reads_back(run):
             pieces.append(text)
             continue
-        pieces += [f"{line}\n" for line in ("{", *_lines(run, registers, beside), "}")]
+        pieces += [f"{line}\n" for line in ("{", *_lines(run, registers, beside, dots), "}")]
     return "".join(pieces)
 
 
@@ -80,8 +89,10 @@ def _reads_back(run: Run) -> bool:
 
 
 @lru_cache(_REMEMBERED)
-def _lines(run: Run, registers: int, beside: bool) -> tuple[str, ...]:
+def _lines(run: Run, registers: int, beside: bool, dots: bool) -> tuple[str, ...]:
     """The statements of a run, in order."""
+    if not dots:
+        run = replace(run, operations=tuple(split_products(run.operations)))
     order = _Order(run, registers, beside)
     order.run()
     constants = [f"const f32x4 {name} = {text};" for text, name in run.constants]
@@ -96,15 +107,18 @@ class _Bases:
     lines: list[str] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
 
-    def address(self, text: str, divisor: int, kind: str) -> str:
-        """The same address from a pointer of `kind`, at a multiple of `divisor` floats from it."""
+    def address(self, text: str, half: int, kind: str, *, whole: bool = False) -> str:
+        """The same address from a pointer of `kind` to numbers of which `half` are half a vector:
+        a multiple of that from it, or of `whole` vectors.
+        """
         found = _ADDRESS.fullmatch(text)
         if not found:
             return text
         pointer, distance = found[1], int(found[2] or 0) + int(found[3] or 0)
-        base = distance % divisor + distance // _REACH * _REACH
+        reach = _REACH * half
+        base = distance % (half * (1 + whole)) + distance // reach * reach
         if base:
-            name = f"{pointer}_{'to' if divisor == _BY_WHOLE else 'at'}{base}"
+            name = f"{pointer}_{'to' if whole else 'at'}{base}"
             if name not in self.known:
                 self.known.add(name)
                 self.lines += [
@@ -128,6 +142,7 @@ class _Order:
     ready: dict[str, int] = field(default_factory=dict)
     left: Counter[str] = field(default_factory=Counter)
     adds: set[int] = field(default_factory=set)
+    awaits: dict[str, str] = field(default_factory=dict)
     lows: list[Operation] = field(default_factory=list)
     halves: list[tuple[Operation, int]] = field(default_factory=list)
 
@@ -139,6 +154,7 @@ class _Order:
         loads = [operation for operation in operations if operation.word == LOAD]
         self.loads = sorted(loads, key=lambda o: first.get(o.name, len(operations)))
         self.todo = [operation for operation in operations if operation.word != LOAD]
+        self.awaits.update(_awaited(self.todo, {load.name for load in loads}))
         made = {operation.name for operation in operations}
         given = self.left.keys() - made
         self.ready.update(dict.fromkeys(given, 0))
@@ -195,10 +211,12 @@ class _Order:
     def _can_begin(self, operation: Operation, *, overdraw: bool = False) -> bool:
         if self.cycle in self.adds and operation.word in ("add", "sub"):
             return False
+        if not overdraw and self.awaits.get(operation.name, "") not in ("", *self.ready):
+            return False
         for use in operation.uses:
             late = _STORED if operation.word == STORE else 0
-            if use == operation.adds_to and not (self.beside or self._copies(operation)):
-                late = _SUM
+            if use == operation.adds_to and not self._copies(operation):
+                late = self._sum(operation)
             if self.ready.get(use, self.cycle + late + 1) > self.cycle + late:
                 return False
         return overdraw or self.live + self._change(operation) <= self.registers
@@ -206,6 +224,19 @@ class _Order:
     def _copies(self, operation: Operation) -> bool:
         """Whether a sum has to be copied, because it is read again."""
         return self.left[operation.adds_to] > 1 if operation.adds_to else False
+
+    def _sum(self, operation: Operation) -> int:
+        """How much later than at its issue a multiply-add reads its sum."""
+        if operation.type == FLOATS:
+            return 0 if self.beside else _SUM
+        return _INTEGER_SUM if self.beside else 0
+
+    def _latency(self, operation: Operation) -> int:
+        """Cycles until the result of arithmetic is there."""
+        if operation.type == FLOATS:
+            return _PRODUCT if operation.adds_to and not self.beside else _ARITHMETIC
+        simple = self.beside and operation.type == BYTES
+        return _INTEGER if simple else _ARITHMETIC
 
     def _change(self, operation: Operation) -> int:
         """Registers that an operation takes, less those that it leaves."""
@@ -218,18 +249,14 @@ class _Order:
         self.live += self._change(operation)
         self.left.subtract(operation.uses)
         if operation.word == STORE:
-            at = self.bases.address(operation.address, _BY_WHOLE, "float *")
+            at = self.bases.address(operation.address, LANES // 2, "float *", whole=True)
             self.lines.append(f"f32x4_store_ordered({at}, {operation.uses[0]});")
             return
-        given = ", ".join(operation.uses)
-        self.lines.append(
-            f"const f32x4 {operation.name} = f32x4_{operation.word}_ordered({given});"
-        )
-        latency = _ARITHMETIC
-        if operation.adds_to and not self.beside:
-            latency = _PRODUCT
+        given, t = ", ".join(operation.uses), operation.type
+        self.lines.append(f"const {t} {operation.name} = {t}_{operation.word}_ordered({given});")
+        if operation.adds_to and t == FLOATS and not self.beside:
             self.adds.add(self.cycle + _SUM)
-        self.ready[operation.name] = self.cycle + latency
+        self.ready[operation.name] = self.cycle + self._latency(operation)
 
     def _loadable(self) -> bool:
         """Whether the first half of another vector can be loaded."""
@@ -242,8 +269,8 @@ class _Order:
             return False
         load = self.loads.pop(0)
         self.live += 1
-        at = self.bases.address(load.address, _BY_HALF, "const float *")
-        self.lines.append(f"f32x4 {load.name} = f32x4_load_low_ordered({at});")
+        at, t = self.bases.address(load.address, *_LOADED[load.type]), load.type
+        self.lines.append(f"{t} {load.name} = {t}_load_low_ordered({at});")
         self.lows.append(load)
         return True
 
@@ -252,8 +279,8 @@ class _Order:
         if not self.lows:
             return False
         load = self.lows.pop(0)
-        at = self.bases.address(load.address, _BY_HALF, "const float *")
-        self.lines.append(f"const uint64_t {load.name}_high = f32x4_load_high_ordered({at});")
+        at, t = self.bases.address(load.address, *_LOADED[load.type]), load.type
+        self.lines.append(f"const uint64_t {load.name}_high = {t}_load_high_ordered({at});")
         self.halves.append((load, self.cycle + _HALF))
         return True
 
@@ -262,7 +289,8 @@ class _Order:
         if not self.halves or self.halves[0][1] > self.cycle:
             return False
         load, _ = self.halves.pop(0)
-        self.lines.append(f"{load.name} = f32x4_join_ordered({load.name}, {load.name}_high);")
+        joined = f"{load.type}_join_ordered({load.name}, {load.name}_high)"
+        self.lines.append(f"{load.name} = {joined};")
         self.ready[load.name] = self.cycle + _JOINED
         return True
 
@@ -276,6 +304,17 @@ class _Order:
             wanted = next(missing, "")
             self.loads.sort(key=lambda load: load.name != wanted)
             self._low(overdraw=True)
+
+
+def _awaited(operations: Sequence[Operation], loaded: set[str]) -> Iterator[tuple[str, str]]:
+    """The vectors of repeated bytes, each with the weights that it meets first: before these are
+    there, it would only take a register.
+    """
+    repeated = {operation.name for operation in operations if operation.type == BYTES}
+    for operation in operations:
+        if operation.uses and operation.uses[0] in repeated and operation.uses[1] in loaded:
+            repeated.remove(operation.uses[0])
+            yield operation.uses[0], operation.uses[1]
 
 
 def _shared_products(run: Run) -> list[Operation]:

@@ -1,4 +1,4 @@
-"""Straight-line code on vectors of four floats: found in C text, and taken apart into operations.
+"""Straight-line code on vectors of four numbers: found in C text, and taken apart into operations.
 
 A run is a sequence of statements without branches over the words that `WORDS` lists. Each of its
 operations becomes one instruction: nested words are values of their own, scopes are gone, and a
@@ -11,21 +11,34 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-#: Words that read registers and become one instruction each, without `f32x4_`.
-WORDS = frozenset(
-    {"add", "sub", "mul", "max", "min", "fma", "fnma"}
-    | {f"{word}_lane{k}" for word in ("mul", "fma") for k in range(4)}
-)
+#: Types of values that runs may hold: floats, sums of integers, 16 bytes.
+FLOATS, INTEGERS, BYTES = "f32x4", "i32x4", "q8x4"
+_TYPES = f"(?:{FLOATS}|{INTEGERS}|{BYTES})"
+
+#: Words that read registers, by type, without its prefix. Those of floats become one instruction
+#: each; what products of integers become, `cannery.ctext.byte_products` says.
+WORDS = {
+    FLOATS: frozenset(
+        {"add", "sub", "mul", "max", "min", "fma", "fnma"}
+        | {f"{word}_lane{k}" for word in ("mul", "fma") for k in range(4)}
+    ),
+    INTEGERS: frozenset(f"{word}_lane{k}" for word in ("dot4", "dot4w") for k in range(4)),
+}
+_LOADS = {FLOATS: ("load", "load_aligned"), BYTES: ("load", "load4")}
 #: What reads and writes memory, and keeps the lanes whose mask is set.
 LOAD, STORE, MASK = "load", "store", "mask"
 
-_STATEMENT = re.compile(r"(?:(?:const )?f32x4 )?(\w+) = (.*)")
+_STATEMENT = re.compile(rf"((?:const )?{_TYPES} )?(\w+) = (.*)")
 _NAMES = re.compile(r"f32x4 (\w+(?:, \w+)*)")
+#: What keeps compilers from moving a value does nothing.
+_OPAQUE = re.compile(r"CANNERY_OPAQUE_VEC\(\w+\)")
 _STORED = re.compile(r"f32x4_store(?:_aligned)?\((.*)\)")
-_CALL = re.compile(r"f32x4_(\w+)\((.*)\)")
+_CALL = re.compile(rf"({_TYPES})_(\w+)\((.*)\)")
 _MASKED = re.compile(r"i32x4_as_f32\(i32x4_and\(f32x4_as_i32\((.*)\), (\w+)\)\)")
 _CONSTANT = re.compile(r"(?:set1\(-?[\d.]+(?:e[-+]?\d+)?f\)|zero\(\))")
 _LANE = re.compile(r"lane(\d)")
+#: Words that add to the value that they read last, and overwrite it.
+_ADDS_TO = re.compile(r"fma|fnma|dot|mla|add_pairs")
 _COMMENT = re.compile(r"/\*.*?\*/")
 
 
@@ -33,18 +46,19 @@ _COMMENT = re.compile(r"/\*.*?\*/")
 class Operation:
     """One instruction: `word` of values `uses`, or from or to memory at `address`.
 
-    It gives the value `name`; stores give none.
+    It gives the value `name` of a `type`; stores give none.
     """
 
     word: str
     uses: tuple[str, ...]
     name: str = ""
     address: str = ""
+    type: str = FLOATS
 
     @property
     def adds_to(self) -> str:
         """The value that a multiply-add adds to, whose register it overwrites; else empty."""
-        return self.uses[2] if self.word.startswith(("fma", "fnma")) else ""
+        return self.uses[-1] if _ADDS_TO.match(self.word) else ""
 
 
 @dataclass(frozen=True)
@@ -85,9 +99,8 @@ class _Reader:
         elif found := _NAMES.fullmatch(statement):
             self.scopes[-1] |= dict.fromkeys(found[1].split(", "), "")
         elif found := _STATEMENT.fullmatch(statement):
-            declared = statement.startswith(("const f32x4 ", "f32x4 "))
-            self._assign(found[1], found[2], declared=declared)
-        else:
+            self._assign(found[2], found[3], declared=bool(found[1]))
+        elif not _OPAQUE.fullmatch(statement):
             raise _UnknownError
 
     def _assign(self, name: str, expression: str, *, declared: bool) -> None:
@@ -107,18 +120,18 @@ class _Reader:
         found = _CALL.fullmatch(expression)
         if not found:
             raise _UnknownError
-        word, given = found[1], _arguments(found[2])
-        if _CONSTANT.fullmatch(f"{word}({found[2]})"):
+        kind, word, given = found[1], found[2], _arguments(found[3])
+        if kind == FLOATS and _CONSTANT.fullmatch(f"{word}({found[3]})"):
             if expression not in self.constants:
                 self.constants[expression] = self._fresh("constant")
             return self.constants[expression]
-        if word in ("load", "load_aligned"):
-            return self._made(Operation(LOAD, (), "", given[0]), name)
+        if word in _LOADS.get(kind, ()):
+            return self._made(Operation(LOAD, (), "", given[0], kind), name)
         if lane := _LANE.fullmatch(word):
             made = self._fresh(name or "lanes")
             self.lanes[made] = (lane[1], self.value(given[0]))
             return made
-        if word not in WORDS:
+        if word not in WORDS.get(kind, ()):
             raise _UnknownError
         uses = tuple(self.value(each) for each in given)
         if word == "mul" and uses[1] in self.lanes:
@@ -126,7 +139,7 @@ class _Reader:
             word, uses = f"mul_lane{lane_of}", (uses[0], vector)
         if any(use in self.lanes for use in uses):
             raise _UnknownError
-        return self._made(Operation(word, uses), name)
+        return self._made(Operation(word, uses, type=kind), name)
 
     def _variable(self, name: str) -> str:
         for scope in (*reversed(self.scopes), self.outer):
@@ -212,7 +225,7 @@ def _end(parsed: Sequence[list[str]], at: int) -> int:
 def _run(lines: Sequence[str], parsed: Sequence[list[str]], at: int, end: int) -> Run | None:
     """The run of some lines; None if it is not understood."""
     text = "".join(lines[at:end])
-    declared = set(re.findall(r"\bf32x4 (\w+) =", text))
+    declared = set(re.findall(rf"\b{_TYPES} (\w+) =", text))
     for names in re.findall(r"\bf32x4 (\w+(?:, \w+)+);", text):
         declared.update(names.split(", "))
     reader = _Reader(set(re.findall(r"\w+", text)), set(declared))

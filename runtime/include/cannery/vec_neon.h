@@ -814,6 +814,132 @@ CANNERY_LANE_GROUPS(3, vget_high_s16, 2)
 #undef CANNERY_LOW_TWO
 #undef CANNERY_TWO
 
+/* ---- ordered products of bytes ------------------------------------------ */
+
+#if defined(CANNERY_HAS_ORDERED)
+/* With vectors of first and of second twos, see CANNERY_TWOS_APART; compilers keep their order. */
+#if defined(__GNUC__)
+typedef int8_t cannery_eight_bytes __attribute__((vector_size(8), may_alias, aligned(1)));
+
+CANNERY_INLINE q8x4 q8x4_load_low_ordered(const int8_t *p)
+{
+    q8x4 v;
+    __asm__ volatile("ldr %d0, %1" : "=w"(v) : "m"(*(const cannery_eight_bytes *)p));
+    return v;
+}
+
+CANNERY_INLINE uint64_t q8x4_load_high_ordered(const int8_t *p)
+{
+    uint64_t high;
+    __asm__ volatile("ldr %0, %1" : "=r"(high) : "m"(*(const cannery_eight_bytes *)(p + 8)));
+    return high;
+}
+
+CANNERY_INLINE q8x4 q8x4_join_ordered(q8x4 low, uint64_t high)
+{
+    __asm__ volatile("ins %0.d[1], %1" : "+w"(low) : "r"(high));
+    return low;
+}
+
+CANNERY_INLINE p16x4 p16x4_mul_low_ordered(q8x4 a, q8x4 b)
+{
+    p16x4 v;
+    __asm__ volatile("smull %0.8h, %1.8b, %2.8b" : "=w"(v) : "w"(a), "w"(b));
+    return v;
+}
+
+CANNERY_INLINE p16x4 p16x4_mul_high_ordered(q8x4 a, q8x4 b)
+{
+    p16x4 v;
+    __asm__ volatile("smull2 %0.8h, %1.16b, %2.16b" : "=w"(v) : "w"(a), "w"(b));
+    return v;
+}
+
+CANNERY_INLINE p16x4 p16x4_mla_high_ordered(q8x4 a, q8x4 b, p16x4 c)
+{
+    __asm__ volatile("smlal2 %0.8h, %1.16b, %2.16b" : "+w"(c) : "w"(a), "w"(b));
+    return c;
+}
+
+CANNERY_INLINE i32x4 i32x4_add_pairs_ordered(p16x4 a, i32x4 c)
+{
+    __asm__ volatile("sadalp %0.4s, %1.8h" : "+w"(c) : "w"(a));
+    return c;
+}
+
+/* Bytes 4k and 4k + 1, to be multiplied by low halves, and 4k + 2 and 4k + 3, by high ones. */
+#define CANNERY_ORDERED_BYTES(k, first, second)                                                    \
+    CANNERY_INLINE q8x4 q8x4_first_two##k##_ordered(q8x4 a)                                        \
+    {                                                                                              \
+        q8x4 v;                                                                                    \
+        __asm__ volatile("dup %0.4h, %1.h[" #first "]" : "=w"(v) : "w"(a));                        \
+        return v;                                                                                  \
+    }                                                                                              \
+    CANNERY_INLINE q8x4 q8x4_second_two##k##_ordered(q8x4 a)                                       \
+    {                                                                                              \
+        q8x4 v;                                                                                    \
+        __asm__ volatile("dup %0.8h, %1.h[" #second "]" : "=w"(v) : "w"(a));                       \
+        return v;                                                                                  \
+    }
+#if defined(__ARM_FEATURE_DOTPROD)
+#define CANNERY_ORDERED_DOT(k)                                                                     \
+    CANNERY_INLINE i32x4 i32x4_dot4_lane##k##_ordered(q8x4 a, q8x4 b, i32x4 c)                     \
+    {                                                                                              \
+        __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[" #k "]" : "+w"(c) : "w"(b), "w"(a));          \
+        return c;                                                                                  \
+    }
+#endif
+#else
+CANNERY_WORD1(q8x4, q8x4_load_low_ordered, const int8_t *,
+              vcombine_s8(vld1_s8(a), vdup_n_s8(0)))
+CANNERY_WORD1(uint64_t, q8x4_load_high_ordered, const int8_t *,
+              vget_lane_u64(vreinterpret_u64_s8(vld1_s8(a + 8)), 0))
+CANNERY_WORD2(p16x4, p16x4_mul_low_ordered, q8x4,
+              vmull_s8(vget_low_s8(a), vget_low_s8(b)))
+CANNERY_WORD2(p16x4, p16x4_mul_high_ordered, q8x4, vmull_high_s8(a, b))
+
+CANNERY_INLINE q8x4 q8x4_join_ordered(q8x4 low, uint64_t high)
+{
+    return vreinterpretq_s8_u64(vsetq_lane_u64(high, vreinterpretq_u64_s8(low), 1));
+}
+
+CANNERY_INLINE p16x4 p16x4_mla_high_ordered(q8x4 a, q8x4 b, p16x4 c)
+{
+    return vmlal_high_s8(c, a, b);
+}
+
+CANNERY_INLINE i32x4 i32x4_add_pairs_ordered(p16x4 a, i32x4 c)
+{
+    return vpadalq_s16(c, a);
+}
+
+#define CANNERY_ORDERED_BYTES(k, first, second)                                                    \
+    CANNERY_WORD1(q8x4, q8x4_first_two##k##_ordered, q8x4,                                         \
+                  vreinterpretq_s8_s16(vdupq_laneq_s16(vreinterpretq_s16_s8(a), first)))           \
+    CANNERY_WORD1(q8x4, q8x4_second_two##k##_ordered, q8x4,                                        \
+                  vreinterpretq_s8_s16(vdupq_laneq_s16(vreinterpretq_s16_s8(a), second)))
+#if defined(__ARM_FEATURE_DOTPROD)
+#define CANNERY_ORDERED_DOT(k)                                                                     \
+    CANNERY_INLINE i32x4 i32x4_dot4_lane##k##_ordered(q8x4 a, q8x4 b, i32x4 c)                     \
+    {                                                                                              \
+        return vdotq_laneq_s32(c, b, a, k);                                                        \
+    }
+#endif
+#endif
+CANNERY_ORDERED_BYTES(0, 0, 1)
+CANNERY_ORDERED_BYTES(1, 2, 3)
+CANNERY_ORDERED_BYTES(2, 4, 5)
+CANNERY_ORDERED_BYTES(3, 6, 7)
+#undef CANNERY_ORDERED_BYTES
+#if defined(__ARM_FEATURE_DOTPROD)
+CANNERY_ORDERED_DOT(0)
+CANNERY_ORDERED_DOT(1)
+CANNERY_ORDERED_DOT(2)
+CANNERY_ORDERED_DOT(3)
+#undef CANNERY_ORDERED_DOT
+#endif
+#endif
+
 /* ---- byte_table --------------------------------------------------------- */
 
 #if defined(__aarch64__)

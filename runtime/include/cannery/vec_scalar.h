@@ -119,13 +119,20 @@
  *                           order in which they are written, for processors that do
  *   f32x4_mul_lane0_ordered .. 3(a, b)   a*b[k]; f32x4_mask_ordered(a, mask)   a, 0 where mask is
  *   f32x4_load_low_ordered(p)   p[0], p[1], and anything; f32x4_load_high_ordered(p) -> uint64_t,
- *                           the bits of p[2], p[3]; f32x4_join_ordered(low, high)  both. These
+ *                           the bits of p[2], p[3]; f32x4_join_ordered(low, high)  both;
+ *                           q8x4_load_low_ordered ... likewise. These
  *                           only if CANNERY_HAS_ORDERED
  *   p16x4_load4(p), q8x4_load4(p)  four groups at any address, as they are in memory
  *   p16x4_load4_n(p, n), q8x4_load4_n(p, n)   n of their numbers, 0 for the others
  *   i32x4_dot_lane0 .. 3(a, b, acc)   like I_dot with group k of such an a in all lanes;
  *                           i32x4_dot4_lane0 ..., i32x4_dot4w_lane0 ... likewise. These and
  *                           load4 only if CANNERY_HAS_LANE_DOT
+ *   q8x4_first_two0_ordered .. 3(a), q8x4_second_two0_ordered .. 3(a)   bytes 4k and 4k + 1 of a,
+ *                           or 4k + 2 and 4k + 3, in all pairs: p16x4_mul_low_ordered(first, b),
+ *                           p16x4_mul_high_ordered(second, b) are their products with the halves
+ *                           of b, p16x4_mla_high_ordered(second, b, c) adds those to c, and
+ *                           i32x4_add_pairs_ordered(c, acc) adds neighbours in c to acc. With SDOT,
+ *                           i32x4_dot4_lane0_ordered .. 3(a, b, acc). Compilers keep their order
  *   f32x4_bytes_by_table(y, x, n, table)   y[i] = table[x[i]] for i < n, unsigned bytes from 256;
  *                           y may be x; only if CANNERY_HAS_BYTE_TABLE
  *   q8x4_two_rows(p, q), q8x4_two_rows_n(p, q, n)   eight bytes of each, or n and zeros

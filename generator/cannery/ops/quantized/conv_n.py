@@ -29,6 +29,7 @@ from cannery.ops.quantized.groups import (
     unrolled,
 )
 from cannery.ops.quantized.matmul_n import FINISH, make_blocks
+from cannery.ops.quantized.ordered import orders, put_in_order
 from cannery.ops.quantized.ways import choose_way
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced
@@ -54,12 +55,15 @@ class Runs:
 
 @dataclass(frozen=True)
 class Tunables:
-    """A tile of `px` pixels x `nr` vectors; `unroll` as in `matmul.dense_n`."""
+    """A tile of `px` pixels x `nr` vectors; `unroll` as in `matmul.dense_n`, `order` as in
+    `ordered.py`.
+    """
 
     lanes: int
     px: int
     nr: int
     unroll: int
+    order: str = ""
 
 
 @schedule
@@ -82,6 +86,7 @@ class QuantizedConvN(Schedule):
             for px, nr in tiles_for(isa, dtype):
                 tile = (lanes, min(px, s.ow), min(nr, vectors))
                 found += [Tunables(*tile, unroll) for unroll in unrolls]
+                found += [Tunables(*tile, unrolls[-1], o) for o in orders(isa, dtype, lanes)]
         return [as_params(t) for t in dict.fromkeys(found)]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
@@ -127,6 +132,7 @@ class QuantizedConvN(Schedule):
             rolled=is_rolled(job.isa, len(w), t.nr),
             taken=taken, slack=x.slack + runs.size - taken, tiles=balanced(s.ow, t.px),
         )  # fmt: skip
+        code = put_in_order(code, job.isa, t.order)
         packed = pack_groups(weights_of(job.graph, s, runs, g.size), blocks, job.isa, size=g.size)
         weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][run][group][vector]")
         return Kernel(finish.functions + code, (weights, *finish.constants), band=1)
@@ -141,7 +147,8 @@ def _groups(graph: Graph, step: Step, runs: Runs, isa: Isa, t: Tunables) -> Grou
     x, s = step.anchor.inputs[0], sizes(graph, step)
     pays = t.lanes == 4 and matrix_pays(runs.size, s.kh * runs.across, t.nr)
     w = weights_of(graph, s, runs)
-    return Groups(graph.types[x].dtype, choose_way(graph, x, w, isa, t.px if pays else 1))
+    way = choose_way(graph, x, w, isa, t.px if pays else 1)
+    return Groups(graph.types[x].dtype, way, t.order)
 
 
 def make_runs(s: ConvShape, pitch: int) -> Runs:

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from cannery.ctext.environment import offset
 from cannery.ir.tensor import DType
-from cannery.ops.quantized.arithmetic import by_integers
+from cannery.ops.quantized.arithmetic import BYTES, by_integers
 from cannery.ops.shared.gemm import VectorBlock
+from cannery.schedule.cost import load_way
 from cannery.target.isa import Isa
 
 #: Tiles (MR rows, NR vectors) by the number of vector registers: a step needs two registers besides
@@ -59,6 +60,12 @@ PAIR_TILES = {
 #: 0.6.
 BY_LOAD = 0.15
 
+
+#: On processors in order: how many times longer three dependent instructions take than independent
+#: ones; cycles to repeat the bytes of a group and a row; how many times longer loads take in a tile
+#: than alone; cycles until the first products of 16 bytes; registers beside sums and inputs. By the
+#: model of a Cortex-A53, on layers of MobileNetV2 and a robot's detector.
+WAITING, REPEATED, LOADED, BEGIN, HELD = 2.0, 1.5, 1.5, 12.0, 7
 
 #: Those of single numbers by the number of integer registers, the best of those counted on layers
 #: of 3x3, 1x1 and dense ones; others that are as good take more code.
@@ -103,7 +110,10 @@ class Way:
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of an input's type: their size, and the words of the vocabulary for them."""
+    """The groups of an input's type: their size, and the words of the vocabulary for them.
+
+    `order`: that of their products, see `ordered.py`.
+    """
 
     #: The words that round floats and store them, and the same with a zero point.
     STORES: ClassVar = {DType.INT8: "store_i8", DType.UINT8: "store_u8", DType.INT16: "store_s16"}
@@ -111,6 +121,7 @@ class Groups:
 
     dtype: DType
     way: Way | None = None
+    order: str = ""
 
     @property
     def size(self) -> int:
@@ -209,12 +220,16 @@ class Groups:
         """Cycles of a register tile over k."""
         if self.single:
             return k * _single_cycles(isa, mr, nr)
+        if not isa.core.window and self.way and self.way.lane and self.dtype in BYTES:
+            return self._cycles_in_order(isa, mr, nr, k)
         lane = self.way is not None and self.way.lane
         broadcast = 2.0 if isa.family == "x86" and isa.widest == 4 else 1.0
         if lane and self.dtype is not DType.INT16 and not isa.has("dot4_u8s8"):
             broadcast = 3.0
         work = self.work(isa) * mr * nr + (broadcast - 1.0) * mr
         loads = nr + mr / 4 if lane else float(mr + nr)
+        if self.order:  # each load by halves
+            work, loads = work + loads, 2.0 * loads
         if self.way is not None and self.way.matrix:
             mr += mr % 2
             loads = float(2 * nr + mr)
@@ -229,6 +244,20 @@ class Groups:
         # Where inputs are not loaded for each product, loads are what tiles differ in.
         update += BY_LOAD * loads if lane else 0.0
         return k / self.size * update + 4.0
+
+    def _cycles_in_order(self, isa: Isa, mr: int, nr: int, k: float) -> float:
+        """The same on processors in order, where products by lane do not wait for each other if
+        they are in an order.
+        """
+        dots, ordered = isa.has("dot4_u8s8"), self.order in isa.core.loading
+        way = isa.core.loading.get(self.order, load_way(isa))
+        products = self.work(isa) * mr * nr * (1.0 if dots or ordered else WAITING)
+        repeated = 0.0 if dots else REPEATED * mr
+        loads = LOADED * (nr + mr / 4) * way.cycles
+        needed = mr * nr + (1 if dots else 3) * mr + HELD
+        spills = max(needed - isa.registers, 0) / 2 if ordered else 0.0
+        begin = BEGIN * -(-k // (4 * self.size))
+        return k / self.size * (products + repeated + loads + spills) + begin
 
 
 def is_rolled(isa: Isa, k: int, columns: int) -> bool:

@@ -23,6 +23,7 @@ from cannery.ops.quantized.groups import (
     unrolled,
 )
 from cannery.ops.quantized.matmul import QuantizedMatMul
+from cannery.ops.quantized.ordered import orders, put_in_order
 from cannery.ops.quantized.ways import choose_way
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced, nested_pointer
@@ -40,13 +41,16 @@ FINISH = 8.0
 
 @dataclass(frozen=True)
 class Tunables:
-    """A tile of `mr` rows x `nr` vectors; `unroll` and `outside` as in `matmul.dense_n`."""
+    """A tile of `mr` rows x `nr` vectors; `unroll` and `outside` as in `matmul.dense_n`, `order` as
+    in `ordered.py`.
+    """
 
     lanes: int
     mr: int
     nr: int
     unroll: int
     outside: str
+    order: str = ""
 
 
 @schedule
@@ -68,8 +72,9 @@ class QuantizedMatMulN(Schedule):
             vectors = -(-n // lanes)
             for mr, nr in tiles_for(isa, dtype):
                 both = rows > mr and vectors > nr
+                tile = (lanes, min(mr, rows), min(nr, vectors), unroll)
                 for outside in ("blocks", "rows") if both else ("blocks",):
-                    found.append(Tunables(lanes, min(mr, rows), min(nr, vectors), unroll, outside))
+                    found += [Tunables(*tile, outside, o) for o in ("", *orders(isa, dtype, lanes))]
         return [as_params(t) for t in dict.fromkeys(found)]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
@@ -118,6 +123,7 @@ class QuantizedMatMulN(Schedule):
             rows_outside=t.outside == "rows", unroll=t.unroll,
             finish=finish, names=parameter_names(job), rolled=is_rolled(job.isa, k, t.nr),
         )  # fmt: skip
+        code = put_in_order(code, job.isa, t.order)
         packed = pack_groups(w, blocks, job.isa, size=g.size)
         weights = ConstArray(b.pointer, packed, f"weights [block][k / {g.size}][vector][groups]")
         return Kernel(
@@ -135,7 +141,8 @@ def _groups(graph: Graph, step: Step, isa: Isa, t: Tunables) -> Groups:
     x, w = step.anchor.inputs[:2]
     k, dtype = graph.constants[w].shape[0], graph.types[x].dtype
     rows = t.mr if t.lanes == 4 and matrix_pays(k, 1, t.nr) else 1
-    return Groups(dtype, choose_way(graph, x, in_groups(graph.constants[w]), isa, rows))
+    way = choose_way(graph, x, in_groups(graph.constants[w]), isa, rows)
+    return Groups(dtype, way, t.order)
 
 
 def _sizes(graph: Graph, step: Step) -> tuple[int, int, int]:
