@@ -1,6 +1,7 @@
 """What networks take on microcontrollers: instructions, flash, RAM and stack, without a board.
 
     python benchmarks/microcontrollers.py [NET...] [--target TARGET]... [--form FORM]
+                                          [--weights-as FORM]
 
 NET is a name of networks.py, by default MLPerf Tiny's four; FORM is int8 (default), int16 or
 float32.
@@ -26,6 +27,7 @@ from cannery.execution.samples import seeded_samples
 from cannery.execution.sizes import network_size
 from cannery.frontends import load_graph
 from cannery.ir.graph import Graph
+from cannery.option_values import CODED
 from cannery.options import make_options
 from cannery.pipeline import compile_model
 from cannery.target.toolchain import find_toolchain
@@ -75,14 +77,18 @@ def weight_count(graph: Graph) -> int:
     return sum(int(array.size) for array in graph.constants.values() if array.ndim >= 2)
 
 
-def measure(network: str, target: str, form: str, folder: Path) -> Taken:
-    """A network on a target. Raises ToolchainError where a compiler or QEMU is missing."""
+def measure(network: str, target: str, form: str, folder: Path, weights: str = "") -> Taken:
+    """A network on a target, its weights of few levels if `weights` says so. Raises ToolchainError
+    where a compiler or QEMU is missing.
+    """
     model = write_network(network, folder)
     graph = load_graph(model)
     raw: dict[str, object] = {"target": target, "name": "net"}
     if form != "float32":
         samples = write_samples(graph, folder / f"{network}.npz")
         raw |= {"quantize": form, "calibration": str(samples), "max_loss": "1"}
+    if weights:
+        raw["weights_as"] = weights
     options = make_options(model, raw)
     toolchain = find_toolchain(options)
     compiled = compile_model(options)
@@ -96,14 +102,14 @@ def measure(network: str, target: str, form: str, folder: Path) -> Taken:
     )  # fmt: skip
 
 
-def rows(networks: Sequence[str], targets: Sequence[str], form: str) -> Iterator[str]:
+def rows(networks: Sequence[str], targets: Sequence[str], form: str, weights: str) -> Iterator[str]:
     """The lines of the table, one after the other."""
     yield HEAD
     yield "|---" * HEAD.count(" | ") + "|---|"
     with tempfile.TemporaryDirectory() as name:
         for network in networks:
             for target in targets:
-                yield measure(network, target, form, Path(name)).row(network, target)
+                yield measure(network, target, form, Path(name), weights).row(network, target)
 
 
 def main() -> int:
@@ -112,8 +118,9 @@ def main() -> int:
     parser.add_argument("networks", nargs="*", metavar="NET", choices=[*NETWORKS, []])
     parser.add_argument("--target", action="append", metavar="TARGET")
     parser.add_argument("--form", choices=FORMS, default="int8")
+    parser.add_argument("--weights-as", choices=CODED, default="", metavar="FORM")
     given = parser.parse_args()
-    for line in rows(given.networks or TINY, given.target or TARGETS, given.form):
+    for line in rows(given.networks or TINY, given.target or TARGETS, given.form, given.weights_as):
         print(line, flush=True)
     return 0
 

@@ -33,7 +33,11 @@ MAX_TRIPS = 10_000
 #: In place of the axis of time: the tensor has none.
 NO_TIME = "none"
 #: Types in which weights of float layers are stored.
-WEIGHT_TYPES = (FLOATS, HALVES) = ("float32", "float16")
+FLOAT_TYPES = (FLOATS, HALVES) = ("float32", "float16")
+
+#: What weights are stored as: besides floats few levels, with codes of 4 or 2 bits.
+CODED = ("int4", "palette4", "palette2")
+WEIGHT_TYPES = (*FLOAT_TYPES, *CODED)
 #: Types to which layers may be quantised.
 QUANTIZED = (DType.INT16, DType.INT8)
 
@@ -266,8 +270,8 @@ def weights_as(text: str) -> str:
 
 
 def compute_as(text: str) -> str:
-    if text not in WEIGHT_TYPES:
-        raise OptionError(f"nothing computes as {text!r}", cure=one_of(text, WEIGHT_TYPES))
+    if text not in FLOAT_TYPES:
+        raise OptionError(f"nothing computes as {text!r}", cure=one_of(text, FLOAT_TYPES))
     return text
 
 

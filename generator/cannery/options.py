@@ -50,7 +50,8 @@ class Options:
     texts. `streaming` asks for the network of the next steps, as many as the first `block` says,
     and functions for the others; its outputs are `latency` steps late. `time_axis` says which axes
     of inputs are steps, in the model's order. `weights_as` "float16" stores weights so where
-    `max_error` allows, `compute_as` "float16" also computes so where kernels can. `state` pairs
+    `max_error` allows, "int4", "palette4" and "palette2" give those of int8 few levels where
+    `max_loss` allows, `compute_as` "float16" also computes so where kernels can. `state` pairs
     inputs with the outputs that they are in the next run. `noise` is where random numbers come
     from. `rename` maps tensor names of the model to names in C. `outputs` cuts the network there.
     `quantize` asks for integer layers, scaled by what `calibration` shows, where no output loses
@@ -256,7 +257,8 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              "Largest allowed max|y - ref| / max|ref| per output (default: 1e-4).",
              parse.positive, "E", example="1e-3"),
         Spec("weights_as", _ONE,
-             "Store weights as float32, or as float16 where --max-error allows.",
+             "Store weights as float32, or as float16 where --max-error allows; with --quantize "
+             "int8 as int4, palette4 or palette2 where --max-loss allows.",
              parse.weights_as, "TYPE", example="float16"),
         Spec("compute_as", _ONE,
              "Compute in float32, or in float16 where layers and --max-error allow.",
@@ -463,6 +465,7 @@ def _check_quantize(options: Options, given: Collection[str]) -> None:
             "the ranges of the values are not known", where="--quantize",
             cure="name typical inputs with --calibration FILE.npz",
         )  # fmt: skip
+    _check_codes(options)
     halves = options.weights_as == parse.HALVES
     if options.quantize and halves:
         raise OptionError(
@@ -476,6 +479,22 @@ def _check_quantize(options: Options, given: Collection[str]) -> None:
                 "nothing is quantised", where="--" + name.replace("_", "-"),
                 cure="add --quantize int16 or int8",
             )  # fmt: skip
+
+
+def _check_codes(options: Options) -> None:
+    """Raise OptionError where weights of few levels are asked for and cannot be made."""
+    if options.weights_as not in parse.CODED:
+        return
+    where = "--weights-as"
+    if options.quantize is not DType.INT8:
+        raise OptionError(
+            "only weights of int8 become codes", where=where, cure="add --quantize int8"
+        )
+    if options.weights:
+        raise OptionError(
+            "codes depend on the weights, which --weights keeps in a file", where=where,
+            cure="leave out one of them",
+        )  # fmt: skip
 
 
 def _check_compute_as(options: Options) -> None:

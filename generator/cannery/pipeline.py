@@ -38,7 +38,7 @@ from cannery.lowering.printer import format_program, format_steps, format_worksp
 from cannery.lowering.rings import Ring, share_rings
 from cannery.lowering.stack import Stack
 from cannery.ops.quantize.linear import DequantizeLinear
-from cannery.option_values import HALVES
+from cannery.option_values import CODED, HALVES
 from cannery.options import SPECS, Group, Options
 from cannery.options_text import option_words
 from cannery.passes import run_passes
@@ -108,6 +108,8 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
         graph = quantize(
             graph, options.quantize, options.calibration, options.max_loss,
             raw=options.io_type == "raw", ranges=_ranges(options),
+            weights=options.weights_as if options.weights_as in CODED else "",
+            coded=_coded_layers(options),
         )  # fmt: skip
         if dump:
             dump("quantize", format_graph(graph, weights=True))
@@ -160,13 +162,30 @@ def _ranges(options: Options) -> tuple[tuple[int, float], ...] | None:
 
 def _half_layers(options: Options) -> tuple[str, ...] | None:
     """The layers with weights as float16 where others decide: calls of all sizes have the same."""
+    graph = _of_smallest_block(options)
+    if graph is None:
+        return None
+    assert graph.half_weights is not None
+    return graph.half_weights.layers
+
+
+def _coded_layers(options: Options) -> tuple[str, ...] | None:
+    """The layers whose weights have few levels, in the same way."""
+    graph = _of_smallest_block(options) if options.weights_as in CODED else None
+    if graph is None:
+        return None
+    assert graph.quantization is not None
+    assert graph.quantization.codes is not None
+    return graph.quantization.codes.layers
+
+
+def _of_smallest_block(options: Options) -> Graph | None:
+    """The network for the shortest calls; None if it is this one."""
     smallest = min(options.block)
     if options.block[0] == smallest:
         return None
     order = (smallest, *(size for size in options.block if size != smallest))
-    found = import_graph(replace(options, block=order)).half_weights
-    assert found is not None
-    return found.layers
+    return import_graph(replace(options, block=order))
 
 
 def judge_graph(options: Options) -> Graph:

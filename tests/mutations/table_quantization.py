@@ -29,6 +29,9 @@ _stored = rows(f"{_Q}/stored.py", f"{_T}/test_qdq.py")
 _halves = rows(f"{_Q}/halves.py", f"{_T}/test_halves.py")
 _retyped = rows("generator/cannery/ctext/halves.py", "tests/ctext/test_halves.py")
 _dense = rows(f"{_Q}/dense.py", *_LOSS, f"{_T}/test_floats.py")
+_codes = rows(f"{_Q}/codes.py", f"{_T}/test_codes.py")
+_chosen = rows(f"{_Q}/quantize.py", f"{_T}/test_codes.py")
+_packed = rows("generator/cannery/ops/quantized/codes.py", f"{_T}/test_codes.py")
 _means = rows(f"{_Q}/means.py", *_LOSS, f"{_T}/test_floats.py")
 _flow = rows(
     f"{_Q}/flow.py", *_LOSS, f"{_T}/test_quantize.py::test_sums_that_are_read_as_floats_stay"
@@ -312,6 +315,45 @@ CHANGES: tuple[Change, ...] = (
         'node.op.reduction in ("add", "mul")',
         'node.op.reduction in ("add",)',
         ("tests/quantization/test_scales.py",),
+    ),
+    _codes("steps of four bits clip nothing", "range(12, 33)", "range(32, 33)"),
+    _codes("levels are not weighted", "weight, 2 * LARGEST + 1)", "None, 2 * LARGEST + 1)"),
+    _codes(
+        "a palette may be without 0",
+        "levels, end, has_zero = [0], most, True",
+        "levels, end, has_zero = [0], most, False",
+    ),
+    _codes("few weights have codes", "count < LEAST_WEIGHTS", "count < 0"),
+    _chosen(
+        "layers that lose most have codes",
+        "order[len(most) :]]\n    return made(most)",
+        "order[len(most) :]]\n    return made(order)",
+    ),
+    _chosen(
+        "what others chose is not kept",
+        "rewritten(replace(coding, kept=frozenset(kept)))",
+        "rewritten(coding)",
+    ),
+    _packed(
+        "codes lie in the wrong order",
+        "np.uint8(self.bits * k)",
+        "np.uint8(BYTE - self.bits - self.bits * k)",
+    ),
+    _packed("all processors store codes", " or not isa.is_microcontroller", ""),
+    _packed("tables take no bytes", "0 if codes.plain else len(codes.levels)", "0"),
+    Change(
+        "the last vectors of a piece share no bytes",
+        "generator/cannery/ops/quantized/mve.py",
+        "ends = [*range(0, 2 * self.passes, 2), 2 * self.passes, self.vectors]",
+        "ends = [0, self.vectors]",
+        (kernels("quantized.matmul_mve", "helium"),),
+    ),
+    Change(
+        "the pairs of codes are neighbours",
+        "generator/cannery/ops/quantized/dsp.py",
+        "groups = groups[..., [0, 2, 1, 3]]",
+        "groups = groups[..., [0, 1, 2, 3]]",
+        (kernels("quantized.matmul_dsp", "thumbdsp"),),
     ),
     Change(
         "the first activation says whether results are below 0",

@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cannery.cli.output import note
-from cannery.option_values import IO_LAYOUTS, IO_TYPES, QUANTIZED, WEIGHT_TYPES
+from cannery.option_values import FLOAT_TYPES, IO_LAYOUTS, IO_TYPES, QUANTIZED, WEIGHT_TYPES
 from cannery.options import (
     SPECS,
     Kind,
@@ -72,7 +72,7 @@ def _values(spec: Spec) -> tuple[str, ...]:
     return {
         "quantize": tuple(dtype.value for dtype in QUANTIZED),
         "weights_as": WEIGHT_TYPES,
-        "compute_as": WEIGHT_TYPES,
+        "compute_as": FLOAT_TYPES,
         "io_layout": IO_LAYOUTS,
         "io_type": IO_TYPES,
     }.get(spec.name, ())

@@ -14,7 +14,7 @@ from cannery.cli.help import Command
 from cannery.cli.output import json_option, note, print_json, remark
 from cannery.contents import Content
 from cannery.errors import OptionError
-from cannery.ir.graph import HalfLayers, HalfWeights, Quantization
+from cannery.ir.graph import HalfLayers, HalfWeights, Quantization, WeightCodes
 from cannery.options import Options
 from cannery.output_files import (
     check_output_file,
@@ -168,11 +168,22 @@ def _tell(options: Options, source: Source) -> None:
             f"{len(facts.layers)} layers of {facts.dtype.value}, {facts.bytes} bytes of constants "
             f"instead of {facts.float_bytes}; loss: {losses}"
         )
+        if facts.codes is not None:
+            _tell_codes(facts.codes, stored=source.isa.is_microcontroller)
         if facts.floats:
             (remark if facts.differs else note)(_float_layers(facts))
     elif source.graph.integer_layers:
         layers = source.graph.integer_layers
         note(f"{len(layers)} layers compute with the integers of the model: {', '.join(layers)}")
+
+
+def _tell_codes(facts: WeightCodes, *, stored: bool) -> None:
+    """Notes on weights of few levels."""
+    how = f"{facts.bytes} bytes of constants" if stored else "stored as bytes on this processor"
+    note(f"weights of {len(facts.layers)} layers as {facts.form}, {how}")
+    if facts.kept:
+        kept = "; ".join(f"{name!r} ({reason})" for name, reason in facts.kept)
+        remark(f"weights stay bytes in {kept}")
 
 
 def _tell_halves(facts: HalfWeights) -> None:

@@ -18,6 +18,7 @@ from cannery.emit.source import Source, render_model
 from cannery.emit.split import step_sources, step_texts
 from cannery.emit.steps import Call
 from cannery.emit.weights import code_hash, weights_file, with_layout
+from cannery.ir.graph import Quantization
 from cannery.ops.movement.op import Identity, Transpose
 from cannery.ops.quantized.recurrent import QuantizedRecurrent
 from cannery.ops.quantized.sums import integer_sums
@@ -321,6 +322,23 @@ def _quantization(source: Source) -> dict[str, Any]:
             "loss": {t.name: facts.by_output[t.source] for t in source.outputs},
             "weight_bytes": facts.bytes,
             "float_weight_bytes": facts.float_bytes,
+            **_codes(source, facts),
+        }
+    }
+
+
+def _codes(source: Source, facts: Quantization) -> dict[str, Any]:
+    """Weights of few levels, if there are any."""
+    if facts.codes is None:
+        return {}
+    stored = source.isa.is_microcontroller
+    return {
+        "codes": {
+            "form": facts.codes.form,
+            "layers": list(facts.codes.layers),
+            "byte_layers": [{"name": name, "reason": why} for name, why in facts.codes.kept],
+            "stored": stored,
+            "weight_bytes": facts.codes.bytes if stored else facts.bytes,
         }
     }
 

@@ -123,13 +123,28 @@ class FloatLayer:
 
 
 @dataclass(frozen=True)
+class WeightCodes:
+    """Weights of few levels in a quantised network, whose codes microcontrollers store.
+
+    `form` is the option's value, `layers` are those with codes, `kept` others that would lose too
+    much, each with that; `bytes` are those of all weights with such codes.
+    """
+
+    form: str
+    layers: tuple[str, ...]
+    kept: tuple[tuple[str, str], ...]
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Quantization:
     """The result of quantising a network's layers.
 
     `losses`: max|y - f| / max|f| of each output against the float network on the `samples` of
     calibration. `layers` are the integer ones, `floats` those that compute with floats (layers that
     only move numbers are neither). The bytes are those of all weights. `ranges` are bound and unit
-    of each value that became integers, in the order in which they were asked for.
+    of each value that became integers, in the order in which they were asked for. `codes`: weights
+    have few levels.
     """
 
     dtype: DType
@@ -140,6 +155,7 @@ class Quantization:
     bytes: int
     floats: tuple[FloatLayer, ...] = ()
     ranges: tuple[tuple[int, float], ...] = ()
+    codes: WeightCodes | None = None
 
     @property
     def differs(self) -> bool:

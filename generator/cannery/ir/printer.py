@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cannery.ir.graph import Array, Graph, Node
+from cannery.ir.registry import RARE
 from cannery.ir.tensor import DType
 
 #: Names that are written as they are; others are quoted, as in JSON.
@@ -30,9 +31,12 @@ class _Form:
 
 
 def format_attributes(node: Node, attribute: Callable[[object], str] = repr) -> str:
-    """The attributes of a node, as `strides=(1, 1) group=1`, in the order of declaration."""
-    fields = dataclasses.fields(node.op)
-    return " ".join(f"{f.name}={attribute(getattr(node.op, f.name))}" for f in fields)
+    """The attributes of a node, as `strides=(1, 1) group=1`, in the order of declaration; RARE ones
+    only where they are not the default.
+    """
+    found = [(f, getattr(node.op, f.name)) for f in dataclasses.fields(node.op)]
+    shown = [(f.name, value) for f, value in found if f.metadata != RARE or value != f.default]
+    return " ".join(f"{name}={attribute(value)}" for name, value in shown)
 
 
 def format_graph(graph: Graph, *, weights: bool = False) -> str:

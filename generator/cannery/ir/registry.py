@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -22,6 +23,10 @@ from cannery.plugins import OPS, plugins
 
 #: The arrays that references compute with: float64 for float tensors, else the tensor's dtype.
 RefArray = NDArray[np.generic]
+
+
+#: Marks a field of an operator that is left out of text forms where it has its default.
+RARE: Mapping[str, object] = MappingProxyType({"rare": True})
 
 
 @dataclass(frozen=True)

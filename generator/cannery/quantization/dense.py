@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -16,12 +17,12 @@ from cannery.ops.elementwise import Clip, LeakyRelu, Relu
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.quantized.arithmetic import EXACT_SUM, Activation
 from cannery.ops.quantized.conv import QuantizedConv
-from cannery.ops.quantized.matmul import QuantizedMatMul, QuantizedProduct
+from cannery.ops.quantized.matmul import BYTE, QuantizedMatMul, QuantizedProduct
 from cannery.ops.quantized.table import make_table
 from cannery.quantization.calibration import Observed
 from cannery.quantization.draft import Draft
 from cannery.quantization.recurrent import gates_of
-from cannery.quantization.steps import round_weights
+from cannery.quantization.steps import Weights, round_weights
 
 #: Terms of the longest sum: longer ones would leave too few bits for each.
 MOST_TERMS = 2**15
@@ -115,7 +116,7 @@ def rewrite_dense(draft: Draft, node: Node) -> None:
     ops = tuple(n.op for n in fused if isinstance(n.op, Elementwise))
     new: list[Node] = []
     x = draft.as_integers(node.inputs[0], new)
-    weights = round_weights(draft.factors[node.output], x.bound, draft.dtype)
+    weights, bits = _weights(draft, node, x.bound)
     scale = weights.steps * x.unit
     bias: F64 | None = None
     if len(node.inputs) > 2 and node.inputs[2]:
@@ -125,7 +126,7 @@ def rewrite_dense(draft: Draft, node: Node) -> None:
         scale, bias = scale * steps, None if bias is None else bias * steps
     bound, unit = draft.scale_of(value)
     op, factor, gain = _product(node.op, ops, bound, unit, draft.dtype)
-    integers = weights.integers
+    integers, op = weights.integers, replace(op, weight_bits=bits)
     if isinstance(node.op, Conv):
         integers = integers.reshape(draft.graph.types[node.inputs[1]].shape)
     inputs = [
@@ -139,6 +140,17 @@ def rewrite_dense(draft: Draft, node: Node) -> None:
         inputs.pop()
     draft.layers.append(node.name)
     draft.finish(node, op, inputs, (bound, unit), new)
+
+
+def _weights(draft: Draft, node: Node, bound: int) -> tuple[Weights, int]:
+    """The weights of a layer, and the bits of each."""
+    factors = draft.factors[node.output]
+    weights = round_weights(factors, bound, draft.dtype)
+    bits = draft.coding.bits(node.name, factors.size) if draft.coding else BYTE
+    if draft.coding is None or bits == BYTE:
+        return weights, BYTE
+    draft.coded[node.name] = factors.size - -(-factors.size * bits // BYTE)
+    return draft.coding.form.of(factors, weights), bits
 
 
 def _product(

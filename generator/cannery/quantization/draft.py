@@ -17,6 +17,7 @@ from cannery.ops.quantize.linear import DequantizeLinear
 from cannery.ops.quantized.arithmetic import LARGEST_SUM
 from cannery.ops.quantized.scale import Quantize
 from cannery.quantization.calibration import NOTHING, Observed, Spread
+from cannery.quantization.codes import Coding
 from cannery.quantization.flow import Flow, on_integers
 from cannery.quantization.ranges import Ranges
 from cannery.quantization.steps import choose_bound
@@ -38,7 +39,9 @@ class Draft:
     By the first output of a node: `factors` are the weights of a layer, `limits` the bounds of
     other nodes' inputs, `fused` the activation that a node takes in, and `gates` the factors that
     turn arguments of recurrent layers into steps of their tables. `ranges` has what was chosen so
-    far, `bounds` by origin: calls of other sizes may move a value less often, or more.
+    far, `bounds` by origin: calls of other sizes may move a value less often, or more. `coding`
+    says which weights are to have few levels; `coded` are the layers that do, by name the bytes
+    that this saves.
     """
 
     graph: Graph
@@ -49,11 +52,13 @@ class Draft:
     limits: Mapping[str, int]
     fused: Mapping[str, tuple[Node, ...]]
     ranges: Ranges
+    coding: Coding | None = None
     rewriter: Rewriter = field(init=False)
     integers: dict[str, Integers] = field(default_factory=dict)
     layers: list[str] = field(default_factory=list)
     gates: dict[str, F64] = field(default_factory=dict)
     bounds: dict[str, tuple[int, float]] = field(default_factory=dict)
+    coded: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.rewriter = Rewriter(self.graph)

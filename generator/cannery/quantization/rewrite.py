@@ -8,6 +8,7 @@ exists as floats. All other layers stay as they are.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cannery.ir.graph import FloatLayer, Graph, Node
@@ -15,6 +16,7 @@ from cannery.ir.tensor import DType
 from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.softmax.op import Softmax
 from cannery.quantization.calibration import Observed
+from cannery.quantization.codes import Coding
 from cannery.quantization.dense import (
     EXACT,
     activation_behind,
@@ -33,22 +35,28 @@ from cannery.quantization.recurrent import is_recurrent, rewrite_recurrent
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The graph, the names of the integer layers, those that compute with floats, and the ranges of
-    values.
+    """The graph, the names of the integer layers, those that compute with floats, the ranges of
+    values, and the bytes that codes save, by layer that has them.
     """
 
     graph: Graph
     layers: tuple[str, ...]
     floats: tuple[FloatLayer, ...]
     ranges: tuple[tuple[int, float], ...]
+    coded: Mapping[str, int]
 
 
-def rewrite(graph: Graph, seen: Observed, dtype: DType, ranges: Ranges, *, raw: bool) -> Rewritten:
+def rewrite(
+    graph: Graph, seen: Observed, dtype: DType, ranges: Ranges, *, raw: bool,
+    coding: Coding | None = None,
+) -> Rewritten:  # fmt: skip
     """Rewrites all layers that can be integers; `ranges` says how fine their values are.
 
     `raw`: inputs are quantised before they are moved, and outputs are floats made of integers.
+    `coding`: which weights have few levels.
     """
     draft = _draft(graph, seen, dtype, ranges, raw=raw)
+    draft.coding = coding
     for node in graph.nodes:
         name = node.outputs[0]
         if is_recurrent(graph, node):
@@ -67,7 +75,7 @@ def rewrite(graph: Graph, seen: Observed, dtype: DType, ranges: Ranges, *, raw: 
         _round_outputs(draft)
     made = draft.rewriter.finish()
     floats = float_layers(graph, made, seen, dtype)
-    return Rewritten(made, tuple(draft.layers), floats, ranges.finish())
+    return Rewritten(made, tuple(draft.layers), floats, ranges.finish(), draft.coded)
 
 
 def _draft(graph: Graph, seen: Observed, dtype: DType, ranges: Ranges, *, raw: bool) -> Draft:

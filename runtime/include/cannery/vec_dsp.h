@@ -386,4 +386,137 @@ CANNERY_INLINE void cannery_tile_rest(const int32_t *x, const int8_t *w, int gro
     }
 }
 
+/* ---- tiles whose weights are codes ------------------------------------------
+ *
+ * Codes of 4 bits: two are a byte, those of k0 and k2, then those of k1 and k3 of a group; codes of
+ * 2 bits: all four of a group are a byte, k0 and k2 in its low half. `pairs` has the two weights of
+ * each such pair of codes as a pair of int16, so weights need no SXTB16. The order of groups and
+ * outputs is that of weights as bytes. */
+
+CANNERY_INLINE void cannery_make_pairs(int32_t *pairs, const int8_t *levels, int bits)
+{
+    int high, low;
+    for (high = 0; high < 1 << bits; ++high) {
+        const int32_t second = levels[high];
+        for (low = 0; low < 1 << bits; ++low) {
+            *pairs++ = CANNERY_PAIR(levels[low], second);
+        }
+    }
+}
+
+/* The pairs k0 k2 and k1 k3 of a group; w moves on. */
+CANNERY_INLINE const uint8_t *cannery_coded_group(const uint8_t *w, int bits, const int32_t *pairs,
+                                                  int32_t *even, int32_t *odd)
+{
+    *even = pairs[bits == 4 ? w[0] : w[0] & 15];
+    *odd = pairs[bits == 4 ? w[1] : w[0] >> 4];
+    return w + bits / 2;
+}
+
+#if defined(CANNERY_DSP_TILES)
+#define CANNERY_CODED_ROWS(x0, x1, sum0, sum1)                                                     \
+    "smlad " sum0 ", %[t], " x0 ", " sum0 "\n\t"                                                   \
+    "smlad " sum1 ", %[t], " x1 ", " sum1 "\n\t"
+#define CANNERY_CODED4 "ldrb %[t], [%[w]], #1\n\tldr %[t], [%[pairs], %[t], lsl #2]\n\t"
+#define CANNERY_CODED2_EVEN                                                                        \
+    "ldrb %[u], [%[w]], #1\n\tand %[t], %[u], #15\n\tldr %[t], [%[pairs], %[t], lsl #2]\n\t"
+#define CANNERY_CODED2_ODD "lsr %[u], %[u], #4\n\tldr %[t], [%[pairs], %[u], lsl #2]\n\t"
+#define CANNERY_CODED_2X2(even, odd)                                                               \
+    __asm__("ldmia %[x]!, {r0, r1, r2, r3}\n\t" even CANNERY_CODED_ROWS("r0", "r2", "%[a]", "%[c]") \
+                odd CANNERY_CODED_ROWS("r1", "r3", "%[a]", "%[c]")                                 \
+                    even CANNERY_CODED_ROWS("r0", "r2", "%[b]", "%[d]")                            \
+                        odd CANNERY_CODED_ROWS("r1", "r3", "%[b]", "%[d]")                         \
+            : [x] "+r"(x), [w] "+r"(w), [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d),        \
+              [t] "=&r"(t), [u] "=&r"(u)                                                           \
+            : [pairs] "r"(pairs)                                                                   \
+            : "r0", "r1", "r2", "r3", "memory")
+#define CANNERY_CODED_OUTPUT(even, odd, sum)                                                       \
+    even "smlad " sum ", %[t], %[x0], " sum "\n\t" odd "smlad " sum ", %[t], %[x1], " sum "\n\t"
+#define CANNERY_CODED_1X4(even, odd)                                                               \
+    __asm__("ldrd %[x0], %[x1], [%[x]], #8\n\t" CANNERY_CODED_OUTPUT(even, odd, "%[a]")            \
+                CANNERY_CODED_OUTPUT(even, odd, "%[b]") CANNERY_CODED_OUTPUT(even, odd, "%[c]")    \
+                    CANNERY_CODED_OUTPUT(even, odd, "%[d]")                                        \
+            : [x] "+r"(x), [w] "+r"(w), [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d),        \
+              [x0] "=&r"(x0), [x1] "=&r"(x1), [t] "=&r"(t), [u] "=&r"(u)                           \
+            : [pairs] "r"(pairs)                                                                   \
+            : "memory")
+#endif
+
+/* sums[row][output] */
+CANNERY_INLINE void cannery_coded_tile2x2(const int32_t *x, const uint8_t *w, int groups, int bits,
+                                          const int32_t *pairs, int32_t sums[4])
+{
+    int k;
+#if defined(CANNERY_DSP_TILES)
+    int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3], t, u;
+    if (bits == 4) {
+        CANNERY_DSP_LOOP(groups, CANNERY_CODED_2X2(CANNERY_CODED4, CANNERY_CODED4))
+    } else {
+        CANNERY_DSP_LOOP(groups, CANNERY_CODED_2X2(CANNERY_CODED2_EVEN, CANNERY_CODED2_ODD))
+    }
+    sums[0] = a;
+    sums[1] = b;
+    sums[2] = c;
+    sums[3] = d;
+#else
+    int n;
+    for (k = 0; k < groups; ++k) {
+        for (n = 0; n < 2; ++n) {
+            int32_t even, odd;
+            w = cannery_coded_group(w, bits, pairs, &even, &odd);
+            sums[n] = cannery_dot(odd, x[1], cannery_dot(even, x[0], sums[n]));
+            sums[2 + n] = cannery_dot(odd, x[3], cannery_dot(even, x[2], sums[2 + n]));
+        }
+        x += 4;
+    }
+#endif
+}
+
+/* sums[output] */
+CANNERY_INLINE void cannery_coded_tile1x4(const int32_t *x, const uint8_t *w, int groups, int bits,
+                                          const int32_t *pairs, int32_t sums[4])
+{
+    int k;
+#if defined(CANNERY_DSP_TILES)
+    int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3], x0, x1, t, u;
+    if (bits == 4) {
+        CANNERY_DSP_LOOP(groups, CANNERY_CODED_1X4(CANNERY_CODED4, CANNERY_CODED4))
+    } else {
+        CANNERY_DSP_LOOP(groups, CANNERY_CODED_1X4(CANNERY_CODED2_EVEN, CANNERY_CODED2_ODD))
+    }
+    sums[0] = a;
+    sums[1] = b;
+    sums[2] = c;
+    sums[3] = d;
+#else
+    int n;
+    for (k = 0; k < groups; ++k) {
+        for (n = 0; n < 4; ++n) {
+            int32_t even, odd;
+            w = cannery_coded_group(w, bits, pairs, &even, &odd);
+            sums[n] = cannery_dot(odd, x[1], cannery_dot(even, x[0], sums[n]));
+        }
+        x += 2;
+    }
+#endif
+}
+
+/* The rest: `outputs` outputs (up to three) of `rows` rows, one or two; sums[row][output]. */
+CANNERY_INLINE void cannery_coded_rest(const int32_t *x, const uint8_t *w, int groups, int bits,
+                                       const int32_t *pairs, int rows, int outputs, int32_t *sums)
+{
+    int k, m, n;
+    for (k = 0; k < groups; ++k) {
+        for (n = 0; n < outputs; ++n) {
+            int32_t even, odd;
+            w = cannery_coded_group(w, bits, pairs, &even, &odd);
+            for (m = 0; m < rows; ++m) {
+                int32_t *const sum = sums + (m * outputs + n);
+                *sum = cannery_dot(odd, x[2 * m + 1], cannery_dot(even, x[2 * m], *sum));
+            }
+        }
+        x += 2 * rows;
+    }
+}
+
 #endif

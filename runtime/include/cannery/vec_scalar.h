@@ -1070,6 +1070,31 @@ CANNERY_INLINE int32_t cannery_bytes4(const int8_t *p, int n)
     return bytes;
 }
 
+/* The code of 4 or 2 bits from bit `from` of a byte on, in two's complement. */
+CANNERY_INLINE int32_t cannery_code4(uint8_t byte, int from)
+{
+    return (int8_t)(uint8_t)((uint32_t)byte << (4 - from)) >> 4;
+}
+
+CANNERY_INLINE int32_t cannery_code2(uint8_t byte, int from)
+{
+    return (int8_t)(uint8_t)((uint32_t)byte << (6 - from)) >> 6;
+}
+
+/* The levels of all codes of so many bytes; returns where they begin. */
+CANNERY_INLINE const int8_t *cannery_decode(const uint8_t *codes, int bytes, int bits,
+                                            const int8_t *levels, int8_t *to)
+{
+    int8_t *next = to;
+    int k, from;
+    for (k = 0; k < bytes; ++k) {
+        for (from = 0; from < 8; from += bits) {
+            *next++ = levels[codes[k] >> from & ((1 << bits) - 1)];
+        }
+    }
+    return to;
+}
+
 #if !defined(CANNERY_OWN_PAIRS)
 typedef struct {
     int8_t k[4];

@@ -12,6 +12,7 @@ from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.layouts import Halo, Layout
 from cannery.ops.conv.geometry import ConvShape
+from cannery.ops.quantized.codes import codes_of
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.conv_n import make_runs, weights_of
 from cannery.ops.quantized.dsp import (
@@ -55,7 +56,8 @@ class QuantizedConvDsp(FixedSchedule):
         s = sizes(graph, step)
         runs = make_runs(s, s.ic)
         k = s.kh * runs.across * -(-runs.size // 4) * 4
-        tiles = Tiles(min(s.oh * s.ow, 2), k, s.oc, signed=True, joined=True)
+        codes = codes_of(graph, step.anchor, isa)
+        tiles = Tiles(min(s.oh * s.ow, 2), k, s.oc, signed=True, joined=True, codes=codes)
         gathered = s.oh * s.ow * s.kh * runs.across * 8.0
         return estimate(isa, tiles.instructions(s.oh * s.ow) + gathered, 600.0)
 
@@ -72,7 +74,7 @@ class QuantizedConvDsp(FixedSchedule):
             describe=describe(job), signature=signature(job, scratch=True, band=True), s=s, x=x,
             y=job.output, t=tiles, finish=finish, runs=runs, symbol=job.symbol, flat=flat,
         )  # fmt: skip
-        constants = (tile_weights(job, w, tiles), *finish.constants)
+        constants = (*tile_weights(job, w, tiles), *finish.constants)
         return Kernel(finish.functions + code, constants, scratch_bytes=tiles.scratch_bytes, band=1)
 
 

@@ -14,6 +14,7 @@ from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.layouts import Layout, Want
 from cannery.ops.conv.geometry import ConvShape
+from cannery.ops.quantized.codes import codes_of
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.conv_n import Runs, make_runs
 from cannery.ops.quantized.geometry import sizes, why_not_conv
@@ -59,19 +60,19 @@ class QuantizedConvMve(Schedule):
         s = sizes(graph, step)
         runs = s.kh * make_runs(s, s.ic).across
         ways = (False, True) if runs > 1 else (False,)
-        shapes = tile_shapes(s.ow, s.oc)
+        shapes = tile_shapes(s.ow, s.oc, codes_of(graph, step.anchor, isa))
         return [as_params(Tunables(px, nr, way)) for px, nr in shapes for way in ways]
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
         s, t = sizes(graph, step), typed(Tunables, params)
-        tiles = _tiles(graph, step, t, make_runs(s, s.ic))
+        tiles = _tiles(graph, step, t, make_runs(s, s.ic), isa)
         # Numbers after a run meet weights of 0.
         slack = 0 if t.gathered else -tiles.size % tiles.step
         return (Want("nhwc", s.halo, slack=slack),)
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         s, t = sizes(graph, step), typed(Tunables, params)
-        tiles = _tiles(graph, step, t, make_runs(s, s.ic), slack=16)
+        tiles = _tiles(graph, step, t, make_runs(s, s.ic), isa, slack=16)
         pixels = float(s.oh * s.ow)
         if t.gathered:
             copied = pixels * tiles.runs * (tiles.vectors + 1) * COPY
@@ -83,7 +84,7 @@ class QuantizedConvMve(Schedule):
         op, s, x = job.step.anchor.op, sizes(job.graph, job.step), job.inputs[0]
         assert isinstance(op, QuantizedConv)
         t, runs = typed(Tunables, job.params), make_runs(s, x.col)
-        source = _tiles(job.graph, job.step, t, runs, slack=x.slack)
+        source = _tiles(job.graph, job.step, t, runs, job.isa, slack=x.slack, symbol=job.symbol)
         tiles = source.gathered if t.gathered else source
         w = job.graph.constants[s.weight].reshape(-1, s.oc)
         finish = tile_finish(job, op, w, x.dtype)
@@ -99,15 +100,18 @@ class QuantizedConvMve(Schedule):
         copies = tiles.rows * tiles.columns * x.dtype.bytes if t.gathered else 0
         return Kernel(
             finish.functions + code,
-            (tile_weights(job, w, tiles), *finish.constants),
+            (*tile_weights(job, w, tiles), *finish.constants),
             scratch_bytes=tiles.sum_bytes + copies,
             band=1,
         )
 
 
-def _tiles(graph: Graph, step: Step, t: Tunables, runs: Runs, slack: int = 0) -> Tiles:
+def _tiles(
+    graph: Graph, step: Step, t: Tunables, runs: Runs, isa: Isa, slack: int = 0, symbol: str = ""
+) -> Tiles:
     s, dtype = sizes(graph, step), graph.types[step.anchor.inputs[0]].dtype
-    return Tiles(t.px, t.nr, s.oc, s.kh * runs.across, runs.size, dtype, slack)
+    codes = codes_of(graph, step.anchor, isa, symbol)
+    return Tiles(t.px, t.nr, s.oc, s.kh * runs.across, runs.size, dtype, slack, codes)
 
 
 def _is_flat(s: ConvShape, x: Layout, y: Layout) -> bool:

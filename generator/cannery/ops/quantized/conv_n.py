@@ -7,7 +7,7 @@ row of the window is one run of numbers; otherwise each of its pixels is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.layouts import Want
 from cannery.ops.conv.geometry import ConvShape
+from cannery.ops.quantized.codes import codes_of, packed_weights, why_not_codes
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.finish import make_finish
 from cannery.ops.quantized.geometry import sizes, why_not_conv
@@ -23,6 +24,7 @@ from cannery.ops.quantized.groups import (
     Groups,
     in_groups,
     is_rolled,
+    is_single,
     matrix_pays,
     pack_groups,
     tiles_for,
@@ -75,7 +77,9 @@ class QuantizedConvN(Schedule):
     version = 2
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        return why_not_conv(graph, step)
+        if reason := why_not_conv(graph, step):
+            return reason
+        return "" if is_single(isa) else why_not_codes(graph, step.anchor, isa)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         s = sizes(graph, step)
@@ -120,7 +124,8 @@ class QuantizedConvN(Schedule):
         blocks = make_blocks(s.oc, t.lanes, t.nr, job.isa)
         runs = make_runs(s, x.col)
         w = weights_of(job.graph, s, runs)
-        g = _groups(job.graph, job.step, runs, job.isa, t)
+        codes = codes_of(job.graph, job.step.anchor, job.isa, job.symbol)
+        g = replace(_groups(job.graph, job.step, runs, job.isa, t), codes=codes)
         assert g.way
         finish = make_finish(job, op, w, g.way.starts(w, g.dtype))
         taken = runs.size + min(-runs.size % g.size, x.slack)
@@ -135,7 +140,8 @@ class QuantizedConvN(Schedule):
         code = put_in_order(code, job.isa, t.order)
         packed = pack_groups(weights_of(job.graph, s, runs, g.size), blocks, job.isa, size=g.size)
         weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][run][group][vector]")
-        return Kernel(finish.functions + code, (weights, *finish.constants), band=1)
+        constants = (*packed_weights(codes, weights), *finish.constants)
+        return Kernel(finish.functions + code, constants, band=1)
 
 
 def weights_of(graph: Graph, s: ConvShape, runs: Runs, size: int = 0) -> NDArray[Any]:

@@ -19,6 +19,7 @@ from cannery.ir.graph import Graph
 from cannery.ops.conv.depthwise import window_columns
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.arithmetic import BYTES, by_integers, f32
+from cannery.ops.quantized.codes import Decoded, codes_of
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.depthwise import MAX_TAPS, Places, QuantizedDepthwise, pixel_choices
 from cannery.ops.quantized.finish import AnyFinish, make_finish
@@ -80,9 +81,11 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
         assert isinstance(op, QuantizedConv)
         w = job.graph.constants[s.weight].reshape(s.taps, s.oc)
         finish = make_finish(job, op, w, np.zeros(s.oc, np.int64))
-        weights = _weights(job, w)
+        codes = codes_of(job.graph, job.step.anchor, job.isa, job.symbol)
+        taps = Decoded.of(codes, _weights(job, w))
         places = Places(s, job.inputs[0], job.output, finish.y)
-        lines = places.rows()
+        lines = [taps.before] if taps.before else []
+        lines += places.rows()
         for px, count, first in balanced(s.ow, p.px):
             lines.append(f"for (int t = 0; t < {count}; ++t) {{")
             for v, times in vector_runs(s.oc, job.isa, p.lanes):
@@ -91,14 +94,16 @@ class QuantizedDepthwiseC(QuantizedDepthwise):
                     f"for (int i = 0; i < {times}; ++i) {{" if times > 1 else "{",
                     f"const int oc = {channel};",
                     *places.pixels(px, first),
-                    *_tile(job, s, finish, v.at_zero, px),
+                    *_tile(job, s, finish, v.at_zero, px, taps.name),
                     "}",
                 ]
             lines.append("}")
         body = "\n".join(f"    {line}" for line in (*lines, "}"))
-        head = f"{describe(job)}\n{signature(job, band=True)}"
+        head = f"{describe(job)}\n{signature(job, scratch=taps.scratch_bytes > 0, band=True)}"
         code = f"{finish.functions}{head}\n{{\n{body}\n}}\n"
-        return Kernel(code, (weights, *finish.constants), band=1)
+        return Kernel(
+            code, (*taps.constants, *finish.constants), scratch_bytes=taps.scratch_bytes, band=1
+        )
 
 
 def _widths(s: ConvShape, isa: Isa) -> Sequence[int]:
@@ -130,10 +135,10 @@ def _weights(job: Job, w: NDArray[Any]) -> ConstArray:
     return ConstArray(name, padded.ravel(), "weights [tap][channel], padded")
 
 
-def _tile(job: Job, s: ConvShape, finish: AnyFinish, v: Vec, px: int) -> list[str]:
-    """Statements of `px` pixels of one vector of channels."""
+def _tile(job: Job, s: ConvShape, finish: AnyFinish, v: Vec, px: int, taps: str) -> list[str]:
+    """Statements of `px` pixels of one vector of channels, with the weights at `taps`."""
     if job.isa.has("mve"):
-        return _widened_tile(job, s, finish, v, px)
+        return _widened_tile(job, s, finish, v, px, taps)
     t, x, y, pitch = v.t, job.inputs[0], job.output, s.oc + channel_padding(job.isa)
     integers = by_integers(job.isa)
     begin = f"{t}_zero()"
@@ -147,7 +152,7 @@ def _tile(job: Job, s: ConvShape, finish: AnyFinish, v: Vec, px: int) -> list[st
             at = f"xp{offset(r * s.dh * x.row + column.at * x.col)}"
             lines += ["{", f"const {t} u = {f'*({at})' if integers else v.load(at, x.dtype)};"]
             for m, tap in column.users:
-                w = f"{job.symbol}_w + oc{offset((r * s.kw + tap) * pitch)}"
+                w = f"{taps} + oc{offset((r * s.kw + tap) * pitch)}"
                 added = f"a{m} + u * *({w})" if integers else f"{t}_fma(u, {t}_load({w}), a{m})"
                 lines.append(f"a{m} = {added};")
             lines.append("}")
@@ -160,13 +165,15 @@ def _tile(job: Job, s: ConvShape, finish: AnyFinish, v: Vec, px: int) -> list[st
     return lines
 
 
-def _widened_tile(job: Job, s: ConvShape, finish: AnyFinish, v: Vec, px: int) -> list[str]:
+def _widened_tile(
+    job: Job, s: ConvShape, finish: AnyFinish, v: Vec, px: int, taps: str
+) -> list[str]:
     """The same for Helium: `wp` walks along the weights, and `p` along a row of inputs."""
     t, x, y = v.t, job.inputs[0], job.output
     begin = f"{t}_zero()"
     if finish.start:
         begin = f"{t}_from_i32(i32x{v.lanes}_load({finish.start} + oc))"
-    lines = [f"const int8_t *wp = {job.symbol}_w + oc * {s.taps};"]
+    lines = [f"const int8_t *wp = {taps} + oc * {s.taps};"]
     lines += [f"{t} a{m}_0 = {begin if m == 0 else 'a0_0'};" for m in range(px)]
     for r in range(s.kh):
         lines += ["{", f"const {x.dtype.c_name} *p = xp{offset(r * s.dh * x.row)};"]

@@ -20,6 +20,7 @@ from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.arithmetic import BYTES
+from cannery.ops.quantized.codes import Decoded, codes_of
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.depthwise import QuantizedDepthwise
 from cannery.ops.quantized.dsp import RESULT, estimate, why_not_dsp
@@ -116,19 +117,22 @@ class QuantizedDepthwiseDsp(QuantizedDepthwise):
         w = job.graph.constants[s.weight]
         planes = Planes.of(s)
         finish = make_finish(job, op, w.reshape(s.taps, s.oc), np.zeros(s.oc, np.int64))
-        code = render(
-            "ops/quantized/depthwise_dsp.c.j2",
-            describe=describe(job), signature=signature(job, scratch=True, band=True), s=s, x=x,
-            y=job.output, finish=finish, symbol=job.symbol, p=planes,
-            kind="i8" if x.dtype is DType.INT8 else "u8",
-        )  # fmt: skip
         weights = ConstArray(
             f"{job.symbol}_w", pack_rows(w), "weights [channel][row][columns 0 1 1 2]"
         )
         scratch = CHANNELS * planes.size * 2
+        codes = codes_of(job.graph, job.step.anchor, job.isa, job.symbol)
+        taps = Decoded.of(codes, weights, scratch)
+        code = render(
+            "ops/quantized/depthwise_dsp.c.j2",
+            describe=describe(job), signature=signature(job, scratch=True, band=True), s=s, x=x,
+            y=job.output, finish=finish, taps=taps, p=planes,
+            kind="i8" if x.dtype is DType.INT8 else "u8",
+        )  # fmt: skip
         return Kernel(
-            finish.functions + code, (weights, *finish.constants), scratch_bytes=scratch, band=1
-        )
+            finish.functions + code, (*taps.constants, *finish.constants),
+            scratch_bytes=scratch + taps.scratch_bytes, band=1,
+        )  # fmt: skip
 
 
 def pack_rows(w: NDArray[Any]) -> NDArray[Any]:

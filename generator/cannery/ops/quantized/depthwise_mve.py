@@ -23,6 +23,7 @@ from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.arithmetic import BYTES
+from cannery.ops.quantized.codes import Decoded, codes_of
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.depthwise import QuantizedDepthwise
 from cannery.ops.quantized.finish import AnyFinish, Finish
@@ -152,18 +153,21 @@ class QuantizedDepthwiseMve(QuantizedDepthwise):
         w = job.graph.constants[s.weight].reshape(s.kh, s.kw, s.oc)
         strips = Strips.of(s)
         finish = tile_finish(job, op, w.reshape(s.taps, s.oc), x.dtype)
+        weights = ConstArray(f"{job.symbol}_w", pack_taps(w), "weights [channel][tap], 0")
+        codes = codes_of(job.graph, job.step.anchor, job.isa, job.symbol)
+        taps = Decoded.of(codes, weights, strips.scratch_bytes)
         code = render(
             "ops/quantized/depthwise_mve.c.j2",
             describe=describe(job), signature=signature(job, scratch=True, band=True), s=s, x=x,
             y=job.output, finish=finish, symbol=job.symbol, p=strips, starts=group_starts(s.oc),
             flips=x.dtype is DType.UINT8, held=_clamped_as_bytes(finish), block=_block(),
+            taps=taps,
         )  # fmt: skip
-        weights = ConstArray(f"{job.symbol}_w", pack_taps(w), "weights [channel][tap], 0")
         layout = f"taps [output][column {SIDE}][row {SIDE}]"
         places = ConstArray(f"{job.symbol}_places", tap_places(s, strips), layout)
         return Kernel(
-            finish.functions + code, (weights, places, *finish.constants),
-            scratch_bytes=strips.scratch_bytes, band=1,
+            finish.functions + code, (*taps.constants, places, *finish.constants),
+            scratch_bytes=strips.scratch_bytes + taps.scratch_bytes, band=1,
         )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cannery.ir.tensor import DType
 from cannery.ops.quantized.arithmetic import BYTES, LARGEST_SUM, largest_sums
+from cannery.ops.quantized.codes import Codes, codes_of, packed_weights
 from cannery.ops.quantized.finish import AnyFinish, make_finish
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.quantized.ways import value_range
@@ -29,6 +30,9 @@ JOINED = 256
 
 #: Instructions for a group: of a tile without its products of odd numbers, and to widen one.
 TILE, WIDEN = 12.5, 5.5
+
+#: Instructions for a group of a tile whose weights are codes, by its rows.
+CODED = {1: 27.0, 2: 18.5}
 
 #: Instructions for each result, and for each tile.
 RESULT, SETUP = 10.0, 24.0
@@ -48,7 +52,7 @@ def why_not_dsp(isa: Isa, dtype: DType) -> str:
 class Tiles:
     """The tiles of a product with weights w[K,N]: `rows` rows times `outputs` outputs.
 
-    `joined`: see vec_dsp.h.
+    `joined`: see vec_dsp.h. `codes`: weights are codes, of which pairs have a table.
     """
 
     rows: int
@@ -56,6 +60,7 @@ class Tiles:
     n: int
     signed: bool
     joined: bool
+    codes: Codes | None = None
 
     @property
     def outputs(self) -> int:
@@ -78,16 +83,33 @@ class Tiles:
         return self.n % self.outputs
 
     @property
+    def column_words(self) -> int:
+        """Words of the widened rows."""
+        return self.groups * self.rows * GROUP // 2
+
+    @property
     def scratch_bytes(self) -> int:
-        """Memory of the widened rows."""
-        return self.groups * self.rows * GROUP * 2
+        """Memory of the widened rows, and of the table of pairs of weights."""
+        pairs = 4**self.codes.bits if self.codes else 0
+        return 4 * (self.column_words + pairs)
+
+    @property
+    def weight_type(self) -> str:
+        """The C type of a weight, or of some codes."""
+        return "uint8_t" if self.codes else "int8_t"
+
+    def stored(self, outputs: int) -> int:
+        """Bytes of the weights of so many outputs."""
+        return GROUP * self.groups * outputs // (self.codes.per_byte if self.codes else 1)
 
     def call(self, rows: int, outputs: int) -> str:
         """The C expression that adds the products of a tile to `sums`."""
-        how = f"columns, wp, {self.groups}, {int(self.joined)}"
+        word, how = "cannery", f"columns, wp, {self.groups}, {int(self.joined)}"
+        if self.codes:
+            word, how = "cannery_coded", f"columns, wp, {self.groups}, {self.codes.bits}, pairs"
         if (rows, outputs) in ((2, 2), (1, 4)):
-            return f"cannery_tile{rows}x{outputs}({how}, sums)"
-        return f"cannery_tile_rest({how}, {rows}, {outputs}, sums)"
+            return f"{word}_tile{rows}x{outputs}({how}, sums)"
+        return f"{word}_{'' if self.codes else 'tile_'}rest({how}, {rows}, {outputs}, sums)"
 
     def packed(self, w: NDArray[Any]) -> NDArray[Any]:
         """w[K,N] as the module docstring says."""
@@ -96,6 +118,8 @@ class Tiles:
         groups = padded.reshape(self.groups, GROUP, self.n).transpose(0, 2, 1)
         if self.joined:
             groups = joined_bytes(groups)
+        if self.codes:
+            groups = groups[..., [0, 2, 1, 3]]
         starts = range(0, self.n, self.outputs)
         parts = [groups[:, first : first + self.outputs].ravel() for first in starts]
         return np.concatenate(parts)
@@ -104,6 +128,7 @@ class Tiles:
         """About how many it takes for this many rows."""
         blocks = -(-self.n // self.outputs)
         one = TILE + (0.0 if self.joined else 2.0 * self.outputs / self.rows)
+        one = CODED[self.rows] if self.codes else one
         tile = self.groups * one + SETUP
         widened = self.groups * self.rows * WIDEN
         return row_count / self.rows * (blocks * tile + widened) + row_count * self.n * RESULT
@@ -120,9 +145,10 @@ def make_tiles(job: Job, w: NDArray[Any], rows: int) -> Tiles:
     """The tiles for the step's weights as w[K,N], of up to two rows."""
     x = job.step.anchor.inputs[0]
     signed = job.type(x).dtype is DType.INT8
-    joined = not job.graph.weights_vary and _may_join(job, w)
+    codes = codes_of(job.graph, job.step.anchor, job.isa, job.symbol)
+    joined = not codes and not job.graph.weights_vary and _may_join(job, w)
     k, n = w.shape
-    return Tiles(min(rows, 2), k, n, signed, joined)
+    return Tiles(min(rows, 2), k, n, signed, joined, codes)
 
 
 def _may_join(job: Job, w: NDArray[Any]) -> bool:
@@ -146,10 +172,15 @@ def tile_finish(job: Job, op: QuantizedProduct, w: NDArray[Any], tiles: Tiles) -
     return make_finish(job, op, w, start, JOINED if tiles.joined else 1)
 
 
-def tile_weights(job: Job, w: NDArray[Any], tiles: Tiles) -> ConstArray:
-    """The packed weights."""
+def tile_weights(job: Job, w: NDArray[Any], tiles: Tiles) -> tuple[ConstArray, ...]:
+    """The packed weights, and the table of their levels if they are codes."""
     what = "joined weights" if tiles.joined else "weights"
-    return ConstArray(f"{job.symbol}_w", tiles.packed(w), f"{what} [tile][k / 4][output][4]")
+    name, layout = f"{job.symbol}_w", f"{what} [tile][k / 4][output][4]"
+    packed = ConstArray(name, tiles.packed(w), layout)
+    if tiles.codes is None:
+        return (packed,)
+    codes, *_ = packed_weights(tiles.codes, packed)
+    return codes, tiles.codes.table
 
 
 def estimate(isa: Isa, instructions: float, code_bytes: float) -> Estimate:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from cannery.ctext.environment import offset
 from cannery.ir.tensor import DType
 from cannery.ops.quantized.arithmetic import BYTES, by_integers
+from cannery.ops.quantized.codes import Codes
 from cannery.ops.shared.gemm import VectorBlock
 from cannery.schedule.cost import load_way
 from cannery.target.isa import Isa
@@ -122,6 +123,7 @@ class Groups:
     dtype: DType
     way: Way | None = None
     order: str = ""
+    codes: Codes | None = None
 
     @property
     def size(self) -> int:
@@ -153,8 +155,18 @@ class Groups:
 
     @property
     def weight_c(self) -> str:
-        """The C type of a weight."""
+        """The C type of a weight, or of several codes."""
+        if self.codes:
+            return "uint8_t"
         return "int8_t" if self.dtype is DType.UINT8 else self.c
+
+    def stored(self, weights: int) -> int:
+        """How many elements of their array so many weights of whole groups are."""
+        return weights // self.codes.per_byte if self.codes else weights
+
+    def weight(self, index: int) -> str:
+        """C expression of weight number `index` from `wp` on."""
+        return self.codes.weight("wp", index) if self.codes else f"wp[{index}]"
 
     @property
     def store(self) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
 
 from cannery.ir.numeric import Numeric
-from cannery.ir.registry import Op, RefArray, register
+from cannery.ir.registry import RARE, Op, RefArray, register
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.checks import operands, require, require_float, require_shape, require_type
 from cannery.ops.fixed_point.arithmetic import away, rescaled
@@ -26,6 +26,9 @@ from cannery.ops.quantized.arithmetic import (
 from cannery.ops.quantized.table import make_table
 
 T = TypeVar("T")
+
+#: Bits of a weight that has no code.
+BYTE = 8
 
 #: How many inputs may follow x and w.
 _FOLLOWING = 6
@@ -59,6 +62,9 @@ class QuantizedProduct(QuantizedOp):
     Factors are int32 multipliers with shift[N], the bits by which they go to the right, at least
     one (`fixed_point.arithmetic`); or, without a shift, the bits of float64 as int64: then products
     are rounded once, halves away from zero. No sum times its factor exceeds 2^30.
+
+    `weight_bits` 4 or 2: the weights, of int8, have at most 16 or 4 levels, 0 among them, and
+    microcontrollers store their codes (`codes.py`). That changes no result.
     """
 
     activation: Activation = ()
@@ -67,6 +73,7 @@ class QuantizedProduct(QuantizedOp):
     dtype: DType = DType.INT16
     zero: int | None = None
     held: tuple[int, int] | None = None
+    weight_bits: int = field(default=BYTE, metadata=RARE)
 
     @property
     def is_sum(self) -> bool:
@@ -100,6 +107,8 @@ class QuantizedProduct(QuantizedOp):
         known = not self.by_table or make_table(self.activation) is not None
         require(known, self, f"no table of {self.activation}")
         require(start is None or start.dtype is DType.INT32, self, f"sums that begin with {start}")
+        coded = self.weight_bits in (2, 4) and w.dtype is DType.INT8
+        require(self.weight_bits == BYTE or coded, self, f"{w} in {self.weight_bits} bits")
         if self.held is not None:
             self._check_fixed(channels, factor, shift, any((scale, bias, gain, self.activation)))
         else:

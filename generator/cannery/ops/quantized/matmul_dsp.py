@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.ops.matmul import product as products
+from cannery.ops.quantized.codes import codes_of
 from cannery.ops.quantized.dsp import (
     Tiles,
     estimate,
@@ -49,7 +50,8 @@ class QuantizedMatMulDsp(FixedSchedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         k, n = graph.types[step.anchor.inputs[1]].shape
         rows = products.row_count(graph, step)
-        tiles = Tiles(min(rows, 2), k, n, signed=True, joined=True)
+        codes = codes_of(graph, step.anchor, isa)
+        tiles = Tiles(min(rows, 2), k, n, signed=True, joined=True, codes=codes)
         return estimate(isa, tiles.instructions(rows), 500.0)
 
     def kernel(self, job: Job) -> Kernel:
@@ -68,7 +70,7 @@ class QuantizedMatMulDsp(FixedSchedule):
             nest=nest, nested_pointer=nested_pointer, a=a, y=job.output, t=tiles, finish=finish,
             c=job.inputs[0].dtype.c_name, symbol=job.symbol,
         )  # fmt: skip
-        constants = (tile_weights(job, w, tiles), *finish.constants)
+        constants = (*tile_weights(job, w, tiles), *finish.constants)
         return Kernel(
             finish.functions + code,
             constants,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.ops.matmul import product as products
+from cannery.ops.quantized.codes import codes_of
 from cannery.ops.quantized.geometry import why_not_product
 from cannery.ops.quantized.matmul import QuantizedMatMul
 from cannery.ops.quantized.mve import (
@@ -49,12 +50,13 @@ class QuantizedMatMulMve(Schedule):
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         n = graph.types[step.anchor.inputs[1]].shape[1]
-        shapes = tile_shapes(products.row_count(graph, step), n)
+        codes = codes_of(graph, step.anchor, isa)
+        shapes = tile_shapes(products.row_count(graph, step), n, codes)
         return [as_params(Tunables(*shape)) for shape in shapes]
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         rows = products.row_count(graph, step)
-        return _tiles(graph, step, params).estimate(isa, rows)
+        return _tiles(graph, step, params, isa).estimate(isa, rows)
 
     def kernel(self, job: Job) -> Kernel:
         op, anchor = job.step.anchor.op, job.step.anchor
@@ -63,7 +65,7 @@ class QuantizedMatMulMve(Schedule):
         b = products.operand(job, anchor.inputs[1], transposed=False, is_b=True)
         nest = products.nest(job, a, b, ())
         w = job.graph.constants[anchor.inputs[1]]
-        tiles = _tiles(job.graph, job.step, job.params, nest.rows.extent)
+        tiles = _tiles(job.graph, job.step, job.params, job.isa, nest.rows.extent, job.symbol)
         finish = tile_finish(job, op, w, tiles.dtype)
         code = render(
             "ops/quantized/matmul_mve.c.j2",
@@ -75,16 +77,19 @@ class QuantizedMatMulMve(Schedule):
         )  # fmt: skip
         return Kernel(
             finish.functions + code,
-            (tile_weights(job, w, tiles), *finish.constants),
+            (*tile_weights(job, w, tiles), *finish.constants),
             scratch_bytes=tiles.sum_bytes,
             whole=True,
             stops=job.rows_stop,
         )
 
 
-def _tiles(graph: Graph, step: Step, params: Params, rows: int = 0) -> Tiles:
+def _tiles(
+    graph: Graph, step: Step, params: Params, isa: Isa, rows: int = 0, symbol: str = ""
+) -> Tiles:
     """The tiles of at most so many rows (0: as chosen)."""
     t = typed(Tunables, params)
     x, w = step.anchor.inputs[:2]
     k, n = graph.types[w].shape
-    return Tiles(min(t.mr, rows or t.mr), t.nr, n, 1, k, graph.types[x].dtype)
+    codes = codes_of(graph, step.anchor, isa, symbol)
+    return Tiles(min(t.mr, rows or t.mr), t.nr, n, 1, k, graph.types[x].dtype, codes=codes)

@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cannery.ctext.environment import render
 from cannery.ir.graph import Graph
 from cannery.ops.matmul import product as products
+from cannery.ops.quantized.codes import codes_of, packed_weights, why_not_codes
 from cannery.ops.quantized.finish import make_finish
 from cannery.ops.quantized.geometry import why_not_product
 from cannery.ops.quantized.groups import (
     Groups,
     in_groups,
     is_rolled,
+    is_single,
     matrix_pays,
     pack_groups,
     tiles_for,
@@ -62,7 +64,9 @@ class QuantizedMatMulN(Schedule):
     version = 2
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
-        return why_not_product(graph, step)
+        if reason := why_not_product(graph, step):
+            return reason
+        return "" if is_single(isa) else why_not_codes(graph, step.anchor, isa)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         _, n, rows = _sizes(graph, step)
@@ -102,7 +106,8 @@ class QuantizedMatMulN(Schedule):
         op, anchor = job.step.anchor.op, job.step.anchor
         assert isinstance(op, QuantizedMatMul)
         k, n, _ = _sizes(job.graph, job.step)
-        g = _groups(job.graph, job.step, job.isa, t)
+        codes = codes_of(job.graph, anchor, job.isa, job.symbol)
+        g = replace(_groups(job.graph, job.step, job.isa, t), codes=codes)
         a = products.operand(job, anchor.inputs[0], transposed=False, is_b=False)
         b = products.operand(job, anchor.inputs[1], transposed=False, is_b=True)
         nest = products.nest(job, a, b, ())
@@ -127,8 +132,8 @@ class QuantizedMatMulN(Schedule):
         packed = pack_groups(w, blocks, job.isa, size=g.size)
         weights = ConstArray(b.pointer, packed, f"weights [block][k / {g.size}][vector][groups]")
         return Kernel(
-            finish.functions + code, (weights, *finish.constants), whole=True, units=cut.units,
-            stops=job.rows_stop,
+            finish.functions + code, (*packed_weights(codes, weights), *finish.constants),
+            whole=True, units=cut.units, stops=job.rows_stop,
         )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from cannery.ir.tensor import DType
 from cannery.ops.quantized.arithmetic import STORED
+from cannery.ops.quantized.codes import Codes
 from cannery.ops.quantized.finish import AnyFinish, make_finish
 from cannery.ops.quantized.groups import Way
 from cannery.ops.quantized.matmul import QuantizedProduct
@@ -27,6 +29,9 @@ from cannery.target.isa import Isa
 
 #: Rows and outputs of tiles.
 SHAPES = ((1, 4), (1, 6), (2, 2), (2, 3), (3, 2))
+
+#: Rows of tiles that look up weights.
+MOST_WITH_TABLE = 2
 
 #: The names of types in the words of vec_mve.h, and of their vectors in C.
 NAMES = {DType.INT8: "i8", DType.UINT8: "u8", DType.INT16: "s16"}
@@ -40,6 +45,10 @@ WRITTEN_OUT, RUN_WRITTEN_OUT = 12, 8
 
 #: Instructions: to enter a loop and for each of its passes, for the results of a vector.
 LOOP, RESULTS = 3.0, 12.0
+
+#: Instructions to make a vector of weights of their codes; the same by a table, as long as several:
+#: it is read byte by byte.
+DECODED, LOOKED_UP = 1.0, 8.0
 
 #: Instructions to copy a vector, and a part of one.
 COPY = 4.0
@@ -75,7 +84,8 @@ class Places:
 class Tiles:
     """The tiles of a product with weights w[K,N]: `rows` rows times `outputs` outputs.
 
-    K are `runs` of `size` numbers each. `slack`: as many numbers after a run may be read.
+    K are `runs` of `size` numbers each. `slack`: as many numbers after a run may be read. With
+    `codes`, neighbouring vectors of weights that are written out together share 16 bytes.
     """
 
     rows: int
@@ -85,6 +95,7 @@ class Tiles:
     size: int
     dtype: DType
     slack: int = 0
+    codes: Codes | None = None
 
     @property
     def name(self) -> str:
@@ -94,6 +105,8 @@ class Tiles:
     @property
     def weight_type(self) -> str:
         """The C type of a weight."""
+        if self.codes:
+            return "uint8_t"
         return "int16_t" if self.dtype is DType.INT16 else "int8_t"
 
     @property
@@ -110,6 +123,11 @@ class Tiles:
     def flips(self) -> bool:
         """Whether the highest bit of each input is flipped, which makes it signed."""
         return self.dtype is DType.UINT8
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether weights come from a table."""
+        return self.codes is not None and not self.codes.plain
 
     @property
     def step(self) -> int:
@@ -167,11 +185,42 @@ class Tiles:
         whole = np.zeros((self.runs, self.vectors * self.step, self.blocks * self.outputs), w.dtype)
         whole[:, : self.size, : self.n] = w.reshape(self.runs, self.size, self.n)
         cut = whole.reshape(self.runs, self.vectors, self.step, self.blocks, self.outputs)
-        return np.ascontiguousarray(cut.transpose(3, 0, 1, 4, 2)).ravel()
+        ordered = np.ascontiguousarray(cut.transpose(3, 0, 1, 4, 2))
+        return self._coded(ordered) if self.codes else ordered.ravel()
+
+    def _coded(self, w: NDArray[Any]) -> NDArray[np.uint8]:
+        """w[tile, run, vector, output, 16] as codes, piece by piece of what is written out."""
+        assert self.codes
+        per, runs = self.codes.per_byte, w.reshape(-1, self.vectors, self.outputs, VECTOR)
+        ends = [*range(0, 2 * self.passes, 2), 2 * self.passes, self.vectors]
+        pieces = []
+        for first, end in pairwise(ends):
+            codes = self.codes.encoded(runs[:, first:end]).reshape(len(runs), -1, VECTOR)
+            codes = np.pad(codes, ((0, 0), (0, -codes.shape[1] % per), (0, 0)))
+            parts = codes.reshape(len(runs), codes.shape[1] // per, per, VECTOR)
+            pieces.append(self.codes.joined([parts[:, :, k] for k in range(per)]))
+        return np.concatenate(pieces, axis=1).ravel()
+
+    def decoding(self, item: int, to: int) -> list[str]:
+        """Instructions that make vector number `item` of a piece, in register `to`; q4 keeps the
+        codes and q5 their places in the table.
+        """
+        assert self.codes
+        bits, k = self.codes.bits, item % self.codes.per_byte
+        lines = [] if k else ["vldrb.8 q4, [%[wp]], #16"]
+        left, right = 8 - bits - bits * k, bits * k
+        if self.codes.plain:
+            lines += [f"vshl.i8 q{to}, q4, #{left}"] if left else []
+            return [*lines, f"vshr.s8 q{to}, q{to if left else 4}, #{8 - bits}"]
+        lines += [f"vshr.u8 q5, q4, #{right}"] if right else []
+        lines += [f"vand q5, q{5 if right else 4}, %q[mask]"] if left else []
+        return [*lines, f"vldrb.u8 q{to}, [%[levels], q5]"]
 
     def instructions(self, row_count: float) -> float:
         """About how many it takes for this many rows."""
         each = float(self.rows + self.outputs + self.rows * self.outputs)
+        if self.codes:
+            each += (DECODED if self.codes.plain else LOOKED_UP) * self.outputs
         if self.dtype is DType.UINT8:
             each += self.rows
         if self.tail:
@@ -189,9 +238,11 @@ class Tiles:
         return Estimate(instructions / isa.core.issue, 8.0 * written + 400.0)
 
 
-def tile_shapes(rows: int, n: int) -> list[tuple[int, int]]:
-    """The tiles for so many rows and outputs."""
-    found = ((min(mr, rows), min(nr, n)) for mr, nr in SHAPES)
+def tile_shapes(rows: int, n: int, codes: Codes | None) -> list[tuple[int, int]]:
+    """The tiles for so many rows and outputs. A table takes a register of those for rows."""
+    looks_up = codes is not None and not codes.plain
+    shapes = [s for s in SHAPES if s[0] <= MOST_WITH_TABLE or not looks_up]
+    found = ((min(mr, rows), min(nr, n)) for mr, nr in shapes)
     return list(dict.fromkeys(found))
 
 
@@ -201,10 +252,13 @@ def tile_finish(job: Job, op: QuantizedProduct, w: NDArray[Any], dtype: DType) -
     return make_finish(job, op, w, flipped.starts(w, dtype))
 
 
-def tile_weights(job: Job, w: NDArray[Any], tiles: Tiles) -> ConstArray:
-    """The packed weights."""
+def tile_weights(job: Job, w: NDArray[Any], tiles: Tiles) -> tuple[ConstArray, ...]:
+    """The packed weights, and the table of their codes if it is read."""
     layout = f"weights [tile][run][vector][output {tiles.outputs}][{tiles.step}]"
-    return ConstArray(f"{job.symbol}_w", tiles.packed(w), layout)
+    if tiles.codes:
+        layout = f"codes of {tiles.codes.bits} bits: {layout}, vectors share bytes"
+    packed = ConstArray(f"{job.symbol}_w", tiles.packed(w), layout)
+    return (packed, tiles.codes.table) if tiles.codes and not tiles.codes.plain else (packed,)
 
 
 def result_blocks(n: int, isa: Isa) -> Iterable[VectorBlock]:

@@ -24,6 +24,7 @@ from cannery.ir.tensor import DType
 from cannery.layouts import Halo, Layout
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.arithmetic import BYTES
+from cannery.ops.quantized.codes import why_not_codes
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.finish import make_finish
 from cannery.ops.quantized.geometry import sizes, why_not_conv
@@ -88,7 +89,9 @@ class QuantizedWinograd(Schedule):
         if isa.widest == 1 or isa.has("dot4_u8s8"):
             return "no pairs of int16, or fours of bytes that take as long"
         fits = LEAST_CHANNELS <= s.ic <= MOST_CHANNELS
-        return "" if fits else f"not {LEAST_CHANNELS} to {MOST_CHANNELS} channels"
+        if not fits:
+            return f"not {LEAST_CHANNELS} to {MOST_CHANNELS} channels"
+        return why_not_codes(graph, step.anchor, isa)
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
         s = sizes(graph, step)
