@@ -291,18 +291,11 @@ def test_caches_of_the_model_are_its_past(block: int) -> None:
 
 
 def test_what_is_not_the_next_cache() -> None:
-    """Steps before the last ones, features, and a network that takes one step."""
+    """Steps before the last ones, and features."""
     with pytest.raises(UnsupportedError, match="it joins steps with what has none"):
         to_streaming(cached(kept=4))
     with pytest.raises(UnsupportedError, match="is not along the axis of time"):
         to_streaming(cached(axis=2), time_axis={"x": 1})
-    b = Tame(0)
-    y = b.node(Concat(1), [b.input("c", (1, 3, C)), b.input("x", (1, 1, C))])
-    b.output(b.node(Conv((1,), ((0, 0),), (1,)), [y, b.weight(4, C, C)]))
-    b.output(b.node(Slice((0, 1, 0), (1, 4, C), (1, 1, 1)), [y]))
-    graph = b.build()
-    with pytest.raises(OptionError, match="the model takes one step"):
-        to_streaming(declare_states(graph, {"c": graph.outputs[1]}))
 
 
 #: Between channels first, as in PyTorch, and channels last.

@@ -17,6 +17,8 @@ _calls = rows(f"{_F}/streaming/calls.py", _STREAMS)
 _PADS = "tests/frontends/test_streaming_pads.py"
 _lead = rows(f"{_F}/streaming/lead.py", _PADS)
 _joined = rows(f"{_F}/streaming/joined.py", _PADS)
+_LONGER = "tests/frontends/test_streaming_lengthened.py"
+_lengthened = rows(f"{_F}/streaming/lengthened.py", _LONGER)
 _carried = rows(f"{_F}/streaming/carried.py", "tests/frontends/test_streaming_carried.py")
 _AFTER = "tests/emit/test_streaming.py::test_state_of_the_model_after_silence"
 _prewarm = rows(f"{_C}/api/net.py", _AFTER)
@@ -111,13 +113,13 @@ CHANGES: tuple[Change, ...] = (
     ),
     _groups(
         "long calls forget the steps that short ones have collected",
-        "places = np.arange(most, most + self.block, dtype=np.float32)",
-        "places = np.arange(most + 1, most + 1 + self.block, dtype=np.float32)",
+        "np.arange(most, most + self.block, dtype=np.float32)",
+        "np.arange(most + 1, most + 1 + self.block, dtype=np.float32)",
     ),
     _groups(
         "the number of collected steps never returns to none",
-        "self._add(Where(), following, left, more, none, output=following)",
-        "self._add(Where(), following, left, more, more, output=following)",
+        "b.add(Node(Where(), following, (left, more, none), (following,)))",
+        "b.add(Node(Where(), following, (left, more, more), (following,)))",
     ),
     _beginning(
         "what follows a beginning comes with it",
@@ -339,6 +341,36 @@ CHANGES: tuple[Change, ...] = (
         "windows lie side by side along the other axis",
         "taps = 0 if indices.shape[0] <= indices.shape[1] else 1",
         "taps = 1 if indices.shape[0] <= indices.shape[1] else 0",
+    ),
+    _lengthened(
+        "windows of one step may have strides",
+        "if op.strides[axis - 1] != 1 or op.pads[axis - 1] != (0, 0):",
+        "if op.pads[axis - 1] != (0, 0):",
+    ),
+    _lengthened(
+        "windows of one step may be padded",
+        "if op.strides[axis - 1] != 1 or op.pads[axis - 1] != (0, 0):",
+        "if op.strides[axis - 1] != 1:",
+    ),
+    _lengthened(
+        "what is padded is no window",
+        "if op.pads[axis] != (0, 0) and node.output not in self.joined:",
+        "if False:",
+    ),
+    _lengthened(
+        "the end of a part of a window stays",
+        "ends[axis] += self.more",
+        "ends[axis] += 0",
+    ),
+    _lengthened(
+        "outputs may have other axes than inputs",
+        "self.axis if is_output else axis)",
+        "axis)",
+    ),
+    _lengthened(
+        "caches are along any axis",
+        "if wrong := [value for value, axis in self.joined.items() if self._time(value) != axis]:",
+        "if wrong := []:",
     ),
     _joined(
         "any constants before the first step are padding",

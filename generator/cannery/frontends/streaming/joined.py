@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from cannery.errors import OptionError
+from cannery.errors import CanneryError, OptionError
+from cannery.frontends.streaming.lengthened import lengthen
 from cannery.frontends.streaming.moved import only_reader, origin
 from cannery.frontends.streaming.states import finish_without
 from cannery.ir.graph import Graph, Node, State
@@ -22,15 +23,17 @@ from cannery.ops.movement.op import Pad
 def join_by_padding(graph: Graph) -> tuple[Graph, Mapping[str, int]]:
     """The network with pads in place of such Concats, and without the states that are caches.
 
-    After it, the axes that must be time: those of the values that caches were joined to. Raises
-    OptionError where the model takes a single step.
+    After it, the axes that must be time: those of the values that caches were joined to. A model
+    of a single step becomes one of several. Raises OptionError where it cannot.
     """
     rewriter, caches, axes = Rewriter(graph), list[State](), dict[str, int]()
+    single = ""
     for state in graph.states:
         joined = _joins(rewriter, state)
         if joined is not None and isinstance(joined.op, Concat):
             axis = joined.op.axis
-            _require_steps(rewriter, state, joined, axis)
+            if graph.types[joined.inputs[1]].shape[axis] == 1:
+                single = single or state.input
             size = graph.types[joined.inputs[0]].shape[axis]
             rewriter.replace_node(joined, [_pad(rewriter, joined, joined.inputs[1], size, 0, 0.0)])
             caches.append(state)
@@ -38,15 +41,20 @@ def join_by_padding(graph: Graph) -> tuple[Graph, Mapping[str, int]]:
     for node in rewriter.nodes:
         if isinstance(node.op, Concat):
             _pad_by_constants(rewriter, node)
-    return finish_without(rewriter, caches) if rewriter.changed else graph, axes
+    found = finish_without(rewriter, caches) if rewriter.changed else graph
+    return _lengthened(found, axes, single) if single else found, axes
 
 
-def _require_steps(rewriter: Rewriter, state: State, node: Node, axis: int) -> None:
-    if rewriter.types[node.inputs[1]].shape[axis] < 2:
+def _lengthened(graph: Graph, axes: Mapping[str, int], cache: str) -> Graph:
+    """The network of several steps, of one to which a cache is joined."""
+    try:
+        return lengthen(graph, axes)
+    except CanneryError as error:
         raise OptionError(
-            f"the model takes one step, which {state.input!r} is joined to", where="--streaming",
+            f"the model takes one step, which {cache!r} is joined to, and cannot take several: "
+            f"{error}", where="--streaming",
             cure="give a model of several steps, or leave it out: --state alone makes one step",
-        )  # fmt: skip
+        ) from error  # fmt: skip
 
 
 def _joins(rewriter: Rewriter, state: State) -> Node | None:
