@@ -153,9 +153,39 @@ def test_loops_without_a_limit_need_one(tmp_path: Path) -> None:
         assert found["turns"] == turns and np.array_equal(found["y"], [2**turns] * 2)
 
 
-def test_rows_that_are_collected_need_a_known_number(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="it collects rows"):
-        load(tmp_path, doubling(5, collects=True))
+@pytest.mark.parametrize("x", [[6, 6], [1, 1], [0.3, 0.4], [-1, 0]])
+def test_rows_that_are_collected_have_a_count(tmp_path: Path, x: list[float]) -> None:
+    given = {"x": np.array(x, np.float32)}
+    proto = doubling(5, collects=True)
+    graph = load(tmp_path, proto)
+    assert graph.outputs == ("y", "turns", "rows", "rows.count")
+    y, turns, rows, count = evaluate(graph, given).values()
+    wanted = expected(proto, given)
+    assert count == turns == len(wanted[2])
+    assert np.allclose(rows[: int(count)], wanted[2])
+    assert not rows[int(count) :].any()
+    found = cannery.load(tmp_path / "model.onnx")(given["x"])
+    assert found[3] == count and np.allclose(found[2], rows) and np.allclose(found[0], y)
+
+
+def test_rows_that_are_collected_are_not_mixed(tmp_path: Path) -> None:
+    """Row by row works: squared, and the greatest of each; the greatest of all does not."""
+    proto = doubling(None, collects=True)
+    proto.graph.node.extend(
+        [node("Mul", ["rows", "rows"], ["squares"]),
+         node("ReduceMax", ["squares"], ["lengths"], keepdims=0, axes=[1])]
+    )  # fmt: skip
+    del proto.graph.output[:]
+    proto.graph.output.append(helper.make_empty_tensor_value_info("lengths"))
+    graph = load(tmp_path, proto, ImportOptions(max_trips=6))
+    assert graph.outputs == ("lengths", "unfinished", "lengths.count")
+    lengths, unfinished, count = evaluate(graph, {"x": np.ones(2, np.float32)}).values()
+    assert lengths.tolist() == [4, 16, 64, 0, 0, 0]
+    assert count == 3 and not unfinished
+    proto.graph.node.append(node("ReduceMax", ["squares"], ["total"], keepdims=0, axes=[0]))
+    proto.graph.output[0].name = "total"
+    with pytest.raises(UnsupportedError, match="of which only some count"):
+        load(tmp_path, proto, ImportOptions(max_trips=6))
 
 
 @pytest.mark.parametrize("turns", [0, 1, 3, 5])

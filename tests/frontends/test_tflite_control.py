@@ -1,27 +1,30 @@
-"""WHILE and IF of TensorFlow Lite: unrolled where their course is known, else an error."""
+"""WHILE and IF of TensorFlow Lite: unrolled; where their course is computed, conditions choose."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+import cannery
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends import load_graph
+from cannery.frontends import ImportOptions, load_graph
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
 from frontends.tflite_files import Graph as File
 from frontends.tflite_files import TfliteFile, by_litert
 
 
-def read(folder: Path, data: bytes) -> Graph:
+def read(folder: Path, data: bytes, max_trips: int | None = None) -> Graph:
     """The graph of a file with these bytes."""
     file = folder / "net.tflite"
     file.write_bytes(data)
-    return load_graph(file)
+    return load_graph(file, ImportOptions(max_trips=max_trips))
 
 
 def scalar(g: File, value: int) -> int:
@@ -71,8 +74,35 @@ def test_a_loop_is_unrolled(tmp_path: Path) -> None:
         assert np.abs(found - expected).max() < 1e-6
 
 
-def test_a_loop_whose_end_is_not_known_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="known only while the network runs"):
+def same_as_litert(data: bytes, inputs: Mapping[str, NDArray[Any]], y: NDArray[Any]) -> None:
+    if importlib.util.find_spec("ai_edge_litert") is not None:
+        (found,) = by_litert(data, inputs)
+        assert np.abs(found - y).max() < 1e-6
+
+
+@pytest.mark.parametrize("start", [0, 1, 2, 5])
+def test_a_loop_whose_end_is_computed(start: int, tmp_path: Path) -> None:
+    data = looping(2, known=False, body="TANH")
+    graph = read(tmp_path, data, max_trips=2)
+    assert graph.outputs[1:] == ("unfinished",)
+    given = {"x0": np.random.default_rng(1).standard_normal((2, 3), np.float32),
+             "x1": np.asarray(start, np.int32)}  # fmt: skip
+    y, unfinished = evaluate(graph, given).values()
+    expected = given["x0"].astype(np.float64)
+    for k in range(start, 2):
+        expected = np.tanh(expected + expected[k])
+    assert np.abs(y - expected).max() < 1e-6
+    assert not unfinished
+    same_as_litert(data, given, y)
+    if start == 0:
+        _, cut = evaluate(read(tmp_path, data, max_trips=1), given).values()
+        assert cut
+        net = cannery.load(tmp_path / "net.tflite", max_trips=2)
+        assert np.abs(np.asarray(net(*given.values())[0]) - expected).max() < 1e-6
+
+
+def test_a_loop_whose_end_is_computed_needs_a_limit(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"known only while the network runs.*--max-trips"):
         read(tmp_path, looping(known=False))
 
 
@@ -113,9 +143,33 @@ def test_a_known_branch_is_taken(condition: bool, tmp_path: Path) -> None:
     assert [n.op.kind for n in graph.nodes] == ["Abs" if condition else "Neg"]
 
 
-def test_an_unknown_branch_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="its condition is known only while"):
-        read(tmp_path, choosing((1, 2), None))
+@pytest.mark.parametrize("condition", [True, False])
+def test_both_branches_are_there(condition: bool, tmp_path: Path) -> None:
+    data = choosing((1, 2), None)
+    graph = read(tmp_path, data)
+    given = {"x0": np.float32([1, -2, 3]), "x1": np.asarray(condition)}
+    (y,) = evaluate(graph, given).values()
+    assert y.tolist() == ([1, 2, 3] if condition else [-1, 2, -3])
+    same_as_litert(data, given, y)
+
+
+def test_a_branch_that_may_be_taken_changes_no_variable(tmp_path: Path) -> None:
+    file = TfliteFile()
+    g = file.main
+    x, chosen = g.input((3,)), g.input((), "BOOL")
+    for kind in ("ABS", "NEG"):
+        branch = file.graph(kind)
+        branch.inputs = [branch.tensor((3,))]
+        handle = branch.add("VAR_HANDLE", [], branch.tensor((), "RESOURCE"),
+                            options="VarHandleOptions", SharedName="v")  # fmt: skip
+        branch.outputs = [branch.add(kind, branch.inputs, branch.tensor((3,)))]
+        branch.add("ASSIGN_VARIABLE", [handle, branch.inputs[0]], options="AssignVariableOptions")
+    g.outputs = [
+        g.add("IF", [chosen, x], g.tensor((3,)), options="IfOptions", ThenSubgraphIndex=1,
+              ElseSubgraphIndex=2)
+    ]  # fmt: skip
+    with pytest.raises(UnsupportedError, match="it changes a variable where a condition says so"):
+        read(tmp_path, file.data())
 
 
 @pytest.mark.parametrize("index", [0, 3, -1])

@@ -29,6 +29,7 @@ _control = rows(f"{_F}/onnx/control.py", *_ONNX)
 _row_axes = rows(f"{_F}/onnx/row_axes.py", f"{_T}/test_onnx_rows.py")
 _rows = rows(f"{_F}/onnx/rows.py", f"{_T}/test_onnx_rows.py")
 _unique = rows("generator/cannery/ops/indexing/unique.py", f"{_T}/test_onnx_rows.py")
+_tflite_control = rows(f"{_F}/tflite/operators/control.py", f"{_T}/test_tflite_control.py")
 _spread = rows(f"{_F}/tflite/operators/spread.py", f"{_T}/test_tflite_operators.py")
 _grids = rows(f"{_F}/tflite/operators/grids.py", f"{_T}/test_tflite_operators.py")
 _spectra = rows(f"{_F}/tflite/operators/spectra.py", f"{_T}/test_tflite_spectra.py")
@@ -284,7 +285,11 @@ CHANGES: tuple[Change, ...] = (
         "rows if keepdims else rows - sum(axis < rows for axis in axes)",
         "rows",
     ),
-    _rows("there are more rows than there is room", "if room < number.shape[0] - 1:", "if False:"),
+    _rows(
+        "there are more rows than there is room",
+        "if number.shape[0] == 1 or room < number.shape[0] - 1:",
+        "if False:",
+    ),
     _rows("which one each is counts only in part", "None if complete else", ""),
     _unique(
         "equal slices are in any order",
@@ -342,5 +347,23 @@ CHANGES: tuple[Change, ...] = (
         "the density has one side",
         'return scope.node(Add(), [power, wide], "density")',
         "return power",
+    ),
+    Change(
+        "what a loop collects counts from its end on",
+        f"{_F}/onnx/choices.py",
+        "certain = sum(not condition for condition in conditions)",
+        "certain = len(conditions)",
+        (f"{_T}/test_onnx_choices.py",),
+    ),
+    _tflite_control(
+        "a loop goes on after its end",
+        "scope.node(And(), [guard, goes_on],",
+        "scope.node(And(), [goes_on, goes_on],",
+    ),
+    _tflite_control("branches change variables", "if scope.kept() != before:", "if False:"),
+    _tflite_control(
+        "a loop that is cut short says nothing",
+        "_record(scope, guard)\n            return",
+        "return",
     ),
 )

@@ -12,8 +12,9 @@ from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise.activations import Relu
 from cannery.ops.elementwise.unary import Round, Sqrt
-from cannery.ops.indexing.select import NonMaxSuppression, NonZero
+from cannery.ops.indexing.select import FirstRows, NonMaxSuppression, NonZero
 from cannery.ops.indexing.unique import Unique
+from cannery.ops.movement.op import Slice
 from ops.cases import Net, add_case, case
 
 
@@ -50,6 +51,17 @@ def kinds(shape: tuple[int, ...], axis: int, *, ascending: bool) -> Graph:
     net = Net()
     rounded = net.node(Round(), [net.input("x", shape)])
     return net.graph(net.node(Unique(axis, ascending), [net.node(Sqrt(), [rounded])]))
+
+
+@case
+def first_rows() -> Graph:
+    """The number of rows is that of elements that are not 0."""
+    net = Net()
+    x = net.input("x", (5, 3))
+    positive = net.node(Relu(), [net.input("n", (4,))])
+    found = net.node(NonZero(), [positive])
+    count = net.node(Slice((0, 0), (1, 1), (1, 1)), [found])
+    return net.graph(net.node(FirstRows(), [x, count]))
 
 
 @case

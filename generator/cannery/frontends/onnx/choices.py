@@ -18,6 +18,9 @@ from cannery.frontends.onnx.operators.values import Computed, Constant, Value
 #: The version whose operators this module makes.
 _VERSION = 13
 
+#: The number of int64 in ONNX.
+_INT64 = 7
+
 #: The cure for what depends on an input.
 FIXED = "if that depends on an input that does not change, fix it: --set INPUT=VALUE"
 
@@ -39,10 +42,10 @@ class Choices:
             raise ModelError("a value of its body is missing")
         return found
 
-    def _new(self, kind: str, inputs: Sequence[str], target: str = "") -> str:
+    def _new(self, kind: str, inputs: Sequence[str], target: str = "", **attributes: object) -> str:
         self._count += 1
         name = target or f"{self._prefix}/#{kind.lower()}{self._count}"
-        made = OnnxNode(kind, "", "", tuple(inputs), (name,), {}, _VERSION)
+        made = OnnxNode(kind, "", "", tuple(inputs), (name,), attributes, _VERSION)
         inner = replace(self._node, outputs=(name,))
         self._host.inline(inner, [made], self._place, [name])
         return name
@@ -76,6 +79,16 @@ class Choices:
         dtype = value.dtype.numpy if isinstance(value, Computed) else value.array.dtype
         self._host.define(name, Constant(np.asarray(turn, dtype), name))
         return self.flag(self._new("Less", [name, count]))
+
+    def how_many(self, conditions: Sequence[str]) -> str:
+        """How many conditions hold, as int64; the empty name always does."""
+        name = f"{self._prefix}/#certain"
+        certain = sum(not condition for condition in conditions)
+        self._host.define(name, Constant(np.asarray(certain, np.int64), name))
+        numbers = [self._new("Cast", [c], to=_INT64) for c in conditions if c]
+        for number in numbers:
+            name = self._new("Add", [name, number])
+        return name
 
     def one_of(self, condition: str, first: str, second: str, target: str = "") -> str:
         """The first tensor if a condition holds, else the second.

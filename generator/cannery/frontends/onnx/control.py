@@ -15,7 +15,7 @@ from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.onnx.choices import FIXED, Choices
 from cannery.frontends.onnx.functions import MAX_INLINED, branch, local_name
 from cannery.frontends.onnx.host import Host, NodePlace
-from cannery.frontends.onnx.model import OnnxNode, Subgraph
+from cannery.frontends.onnx.model import OWN, OnnxNode, Subgraph
 from cannery.frontends.onnx.operators.values import Computed, Constant, Value
 
 #: Operators that run graphs.
@@ -149,8 +149,9 @@ def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Nod
     if len(body.inputs) != 2 + len(carried) or len(body.outputs) < 1 + len(carried):
         raise ModelError("has no body that fits its inputs")
     collected: list[list[str]] = [[] for _ in body.outputs[1 + len(carried) :]]
-    turn = 0
+    turn, taken = 0, list[str]()
     while course.going and turn < course.most:
+        taken.append(course.guard)
         with host.unfinished.within(course.guard):
             names = _iteration(host, node, turn, carried, place)
         if host.give_up(node, names):
@@ -160,15 +161,14 @@ def _loop(host: Host, node: OnnxNode, inputs: Sequence[Value | None], place: Nod
             found.append(name)
         turn += 1
         _go_on(choices, course, names[0], turn, host.max_trips)
-    if course.guard and any(map(host.is_read, filter(None, node.outputs[len(carried) :]))):
-        raise UnsupportedError(
-            "it collects rows, and how many is known only at run time", cure=FIXED
-        )
+    count = ""
+    if any(taken) and any(map(host.is_read, filter(None, node.outputs[len(carried) :]))):
+        count = choices.how_many(taken)
     if course.limited and course.going:
         _record(host, choices, course, turn)
     if not turn and not _collect_nothing(host, node, carried, place):
         return
-    joins = [_Join(parts, 0) for parts in collected]
+    joins = [_Join(parts, 0, count) for parts in collected]
     _finish(host, node, carried, joins, place)
 
 
@@ -250,11 +250,12 @@ def run_body(
 @dataclass(frozen=True)
 class _Join:
     """What the iterations of a loop collect, in the order in which it is joined along a new
-    axis.
+    axis; `count` names how many of them count, unless all do.
     """
 
     parts: Sequence[str]
     axis: int
+    count: str = ""
 
 
 def _finish(
@@ -272,8 +273,10 @@ def _finish(
         rows = tuple(f"{part}/row" for part in join.parts)
         for part, row in zip(join.parts, rows, strict=True):
             nodes.append(unary("Unsqueeze", part, row, axes=(join.axis,)))
-        concat = {"axis": join.axis}
-        nodes.append(OnnxNode("Concat", "", "", rows, (output,), concat, _AXES_ARE_ATTRIBUTES))
+        concat, target = {"axis": join.axis}, f"{output}/room" if join.count else output
+        nodes.append(OnnxNode("Concat", "", "", rows, (target,), concat, _AXES_ARE_ATTRIBUTES))
+        if join.count:
+            nodes.append(OnnxNode("FirstRows", OWN, "", (target, join.count), (output,), {}))
     host.inline(node, [n for n in nodes if n.outputs[0]], place)
 
 

@@ -33,6 +33,10 @@ HALVES = {10: "float16", 16: "bfloat16"}
 STANDARD = ("", "ai.onnx")
 
 
+#: The domain of operators that only Cannery itself makes.
+OWN = "cannery"
+
+
 @dataclass(frozen=True)
 class OnnxNode:
     """A node. Attributes are numbers, texts, arrays and tuples, or one of the classes below.

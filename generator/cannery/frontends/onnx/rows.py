@@ -1,4 +1,5 @@
-"""Tensors of which only some rows count, as those of NonZero, NonMaxSuppression and Unique.
+"""Tensors of which only some rows count, as those of NonZero, NonMaxSuppression and Unique, and
+what loops collect.
 
 They have room for all rows that there may be. An output that consists of such rows gets another
 output with their number. What does not work row by row would read rows that do not count, so it is
@@ -17,7 +18,7 @@ from cannery.frontends.onnx.row_axes import axis_of_rows
 from cannery.ir.graph import Graph, Node, free_name
 from cannery.ir.tensor import TensorType
 from cannery.ops.elementwise.binary import Min
-from cannery.ops.indexing.select import NonMaxSuppression, NonZero
+from cannery.ops.indexing.select import FirstRows, NonMaxSuppression, NonZero
 from cannery.ops.indexing.unique import INVERSE, Unique
 from cannery.ops.movement.op import Reshape, Slice
 
@@ -69,7 +70,7 @@ def _with_count(graph: Graph, source: str, room: int, output: str) -> Graph:
     nodes = [Node(Slice((0, 0), (1, 1), (1, 1)), first, (source,), (first,))]
     constants = dict(graph.constants)
     found = first
-    if room < number.shape[0] - 1:
+    if number.shape[0] == 1 or room < number.shape[0] - 1:
         found, most = f"{count}/least", f"{count}/room"
         constants[most] = np.full((1, 1), room, number.dtype.numpy)
         types |= {found: types[first], most: types[first]}
@@ -77,7 +78,7 @@ def _with_count(graph: Graph, source: str, room: int, output: str) -> Graph:
     nodes.append(Node(Reshape(()), count, (found,), (count,)))
     end = len(graph.outputs) - len(graph.states)
     outputs = (*graph.outputs[:end], count, *graph.outputs[end:])
-    note = f"{output!r} has room for all rows; {count!r} says how many count, the others are -1"
+    note = f"{output!r} has room for all rows; {count!r} says how many count, the first ones"
     return replace(
         graph, nodes=(*graph.nodes, *nodes), types={**graph.types, **types}, outputs=outputs,
         constants=constants, notes=(*graph.notes, note),
@@ -93,6 +94,8 @@ def _rows(
     if maker is not None and found and isinstance(node.op, Slice):
         complete = isinstance(maker.op, Unique) and node.op.starts[1] == INVERSE
         return None if complete else _Rows(0, node.inputs[0])
+    if isinstance(node.op, FirstRows) and node.inputs[0] not in known:
+        return _Rows(0, node.inputs[1])
     given = {i: known[name] for i, name in enumerate(node.inputs) if name in known}
     if not given:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from cannery.frontends.noise import Noise
 from cannery.frontends.onnx.model import OnnxInput
 from cannery.frontends.onnx.rows import with_counts
 from cannery.frontends.onnx.sizes import Sizes
+from cannery.frontends.onnx.unfinished import UNFINISHED
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.tflite.model import Operator, Subgraph, Tensor, TfliteModel
 from cannery.frontends.tflite.scope import (
@@ -30,6 +32,7 @@ from cannery.frontends.tflite.variables import Variables
 from cannery.frontends.unsupported import Problem, UnsupportedLayersError
 from cannery.ir.graph import Graph, GraphBuilder, Scale, free_name
 from cannery.ir.tensor import DType
+from cannery.ops.logic.compare import Or
 
 #: Operators that read names of variables, or hand them on.
 _TAKE_HANDLES = ("READ_VARIABLE", "ASSIGN_VARIABLE", "WHILE", "IF")
@@ -65,13 +68,15 @@ class _Importer:
         self._variables = Variables(self._builder)
         self._noise = Noise(options.noise, self._builder)
         self._shared = Shared(
-            self._builder, self._variables, self._run_once, self._call, self._noise
+            self._builder, self._variables, self._run_once, self._call, self._noise,
+            options.max_trips,
         )  # fmt: skip
         #: Graphs of the file that are being run: none calls itself.
         self._calling: list[int] = []
         self._values: dict[int, str] = {}
         self._unknown: set[int] = set()
         self._problems: list[Problem] = []
+        self._notes: list[str] = []
         #: Whether all inputs have the sizes of the file, so that other shapes must agree, too.
         self._as_stored = True
 
@@ -90,6 +95,8 @@ class _Importer:
             raise UnsupportedLayersError(self._problems, instead=_INSTEAD)
         pairs = [(name, self._value(number)) for name, number in outputs]
         self._check_outputs(pairs)
+        cut = self._unfinished([*names, *(name for name, _ in pairs)])
+        pairs += cut
         self._noise.require_used()
         states, noise = self._variables, self._noise
         graph = finish(
@@ -100,6 +107,19 @@ class _Importer:
         graph = states.in_graph(graph)
         drawn = noise.states(graph, len(graph.states))
         return with_counts(replace(graph, states=(*drawn, *graph.states)), self._shared.finders)
+
+    def _unfinished(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        """The output that says whether MAX_TRIPS cut a loop short, and its value, if one may be."""
+        loops = self._shared.unfinished.loops
+        if not loops:
+            return []
+        name = free_name(UNFINISHED, names)
+
+        def either(a: str, b: str) -> str:
+            return self._builder.node(Or(), [a, b], name=self._builder.unique(f"{name}/any"))
+
+        self._notes.append(self._shared.unfinished.note(name))
+        return [(name, reduce(either, loops))]
 
     def _check_outputs(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Raises CanneryError for an output that is not a tensor."""
@@ -154,9 +174,8 @@ class _Importer:
             if stored and tensor.is_quantised and tensor.scales and tensor.scales.single:
                 scale, zero = float(tensor.scales.scales[0]), int(tensor.scales.zeros[0])
                 scales[name] = Scale(scale, zero)
-        return replace(
-            graph, scales=scales, metadata=self._model.metadata, notes=tuple(self._noise.notes)
-        )  # fmt: skip
+        notes = (*self._noise.notes, *self._notes)
+        return replace(graph, scales=scales, metadata=self._model.metadata, notes=notes)
 
     def _input_names(self, numbers: Sequence[int]) -> list[str]:
         """Names of inputs, all different."""

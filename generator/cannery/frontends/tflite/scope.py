@@ -15,6 +15,7 @@ import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.noise import Noise
+from cannery.frontends.onnx.unfinished import Unfinished
 from cannery.frontends.tflite.model import Operator, Tensor
 from cannery.frontends.tflite.refused import why_not_read
 from cannery.frontends.tflite.variables import Variables
@@ -47,7 +48,8 @@ PAIR = "complex "
 class Shared:
     """What all operators share: the graph being built, its variables, how a graph of the file
     that runs once is run (None within such a graph), how others are called, where random numbers
-    come from, the real and imaginary parts of complex values, and the operators that find rows.
+    come from, the option MAX_TRIPS and the loops that it ends, the real and imaginary parts of
+    complex values, and the values in which rows are found.
     """
 
     builder: GraphBuilder
@@ -55,6 +57,8 @@ class Shared:
     run_once: Callable[[int], None] | None
     call: Callable[[int, Sequence[str]], list[str]]
     noise: Noise
+    max_trips: int | None = None
+    unfinished: Unfinished = field(default_factory=Unfinished)
     pairs: dict[str, tuple[str, str]] = field(default_factory=dict)
     finders: list[str] = field(default_factory=list)
 
@@ -284,6 +288,26 @@ class Scope:
     def finds_rows(self, found: str) -> None:
         """How many rows of a value count is known only while the network runs."""
         self._shared.finders.append(found)
+
+    # Control flow
+
+    @property
+    def max_trips(self) -> int | None:
+        """The option MAX_TRIPS."""
+        return self._shared.max_trips
+
+    @property
+    def unfinished(self) -> Unfinished:
+        """Loops that the option ends, and the conditions around this operator."""
+        return self._shared.unfinished
+
+    def kept(self) -> dict[str, str]:
+        """What each variable holds now."""
+        return self._shared.variables.now()
+
+    def is_special(self, value: str) -> bool:
+        """Whether a value is not a tensor, but a variable or a complex number."""
+        return value.startswith(HANDLE) or value in self._shared.pairs
 
     # Variables
 

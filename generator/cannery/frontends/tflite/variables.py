@@ -59,6 +59,10 @@ class Variables:
             raise ModelError(f"variable {name!r} is {had}, but becomes {has}")
         self._found[key] = replace(found, value=value)
 
+    def now(self) -> dict[str, str]:
+        """The value of each variable that was assigned, by its key."""
+        return {key: v.value for key, v in self._found.items() if v.value != v.start}
+
     def begin(self, key: str, array: Array) -> None:
         """What a variable holds before the first run."""
         if key in self._found:

@@ -57,6 +57,32 @@ class NonZero(ScalarOp):
         _finish(c, prod(x.shape), rank)
 
 
+@register
+@dataclass(frozen=True)
+class FirstRows(ScalarOp):
+    """x[n, ..], count int64[1, 1] -> x, whose rows from `count` on are 0."""
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        """The type of x."""
+        (x, count), _ = operands(self, inputs, 2)
+        require(x.rank > 0, self, "a scalar has no rows")
+        require(count == TensorType((1, 1), DType.INT64), self, f"the count is {count}")
+        return (x,)
+
+    def reference(self, *inputs: RefArray | None) -> tuple[RefArray, ...]:
+        """A copy."""
+        (x, count), _ = operands(self, inputs, 2)
+        y = x.copy()
+        y[max(int(count[0, 0]), 0) :] = 0
+        return (y,)
+
+    def write(self, c: Body) -> None:
+        """One pass."""
+        x, count, y = c.input(0), c.input(1), c.output
+        with c.nest("i", x.shape) as i:
+            c(f"{y.at(*i)} = {i[0]} < {count.name}[0] ? {x.at(*i)} : ({x.c})0;")
+
+
 def _finish(c: Body, rows: int, columns: int) -> None:
     """Write the first row, and those that do not count."""
     with c.block(f"for (int k = 0; k < {columns}; ++k)"):

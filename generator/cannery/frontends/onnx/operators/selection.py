@@ -8,12 +8,13 @@ from math import prod
 import numpy as np
 
 from cannery.errors import ModelError
+from cannery.frontends.onnx.model import OWN
 from cannery.frontends.onnx.operators.base import Scope, operator
 from cannery.frontends.onnx.operators.values import Constant, Value, check_size
 from cannery.ir.graph import Array
 from cannery.ir.registry import Op
 from cannery.ops.indexing.gather import Gather
-from cannery.ops.indexing.select import NonMaxSuppression, NonZero
+from cannery.ops.indexing.select import FirstRows, NonMaxSuppression, NonZero
 from cannery.ops.indexing.unique import FIRST, INVERSE, TIMES, Unique
 from cannery.ops.movement.op import Reshape, Slice
 
@@ -53,6 +54,15 @@ def non_max_suppression(scope: Scope) -> Value:
     if not most > 0:
         return Constant(np.zeros((0, 3), np.int64), scope.name)
     return scope.result(_found(scope, op, [scope.plain(boxes), scope.plain(scores)]))
+
+
+@operator("FirstRows", domain=OWN)
+def first_rows(scope: Scope) -> Value:
+    """What a loop collects, and how many of its rows count: made by `control.py`."""
+    rows, count = scope.input(0), scope.reshaped(scope.input(1), (1, 1), "count")
+    y = scope.node(FirstRows(), [scope.plain(rows), scope.plain(count)])
+    scope.mark_rows(y)
+    return scope.result(y)
 
 
 def _limit(scope: Scope, index: int, what: str) -> float | None:
