@@ -550,3 +550,23 @@ def test_python_begins_after_silence(tmp_path: Path) -> None:
     for _ in range(5000):
         y = net.step(state, zeros)
     assert np.abs(net.step(after, zeros) - y).max() < 1e-6
+
+
+def test_verify_judges_calls_of_each_size(tmp_path: Path) -> None:
+    """The file is cut into calls of each size, and one that is wrong is wrong for each."""
+    need_program("gcc")
+    file = write_h5(tmp_path / "net.h5", causal(20))
+    whole = cannery.load(file, isa="generic")
+    x = np.random.default_rng(5).random((1, 20, F), np.float32)
+    (given,), (name,) = ([t.name for t in ts] for ts in (whole.inputs, whole.outputs))
+
+    def judged(expected: Array) -> cannery.VerifyResult:
+        against = {name: expected}
+        return cannery.verify(
+            file, inputs={given: x}, against=against, streaming=True, block=(1, 8), isa="generic"
+        )
+
+    right, wrong = judged(whole(x)), judged(whole(x) + 1)
+    assert right.passed
+    assert right.compared == {name: "against, 20 samples", f"{name}, 8 steps": "against, 2 calls"}
+    assert min(wrong.errors.values()) > 100 * wrong.max_error

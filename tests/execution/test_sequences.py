@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from cannery.errors import OptionError
-from cannery.execution.sequences import input_samples, input_steps, output_samples
+from cannery.execution.sequences import input_samples, input_steps, join_calls, output_samples
 from cannery.ir.graph import Calls, Graph, Node, State
 from cannery.ir.tensor import TensorType
 from cannery.ops.elementwise import Add
@@ -51,6 +52,24 @@ def test_states_that_are_given_stay() -> None:
 def test_what_is_no_sequence(given: Mapping[str, NDArray[np.float32]]) -> None:
     with pytest.raises(OptionError, match=r"is needed|no array"):
         input_samples(running_sum(), given)
+
+
+def larger_sum(steps: int) -> Graph:
+    """The same for calls of several steps, with the last output alone as well."""
+    graph, type_ = running_sum(), TensorType((1, steps, 2))
+    types = {**graph.types, "x": type_, "y": type_, "last": TensorType((1, 2))}
+    return replace(graph, types=types, calls=Calls(steps))
+
+
+def test_calls_are_joined_to_larger_ones() -> None:
+    """A value without steps is that of the last call; what fills no call is left out."""
+    small, large = larger_sum(1), larger_sum(4)
+    calls = [{"x": X[:, k : k + 1], "last": X[:, k]} for k in range(STEPS)]
+    (found,) = join_calls(calls, small, large)
+    assert np.array_equal(found["x"], X[:, :4])
+    assert np.array_equal(found["last"], X[:, 3])
+    with pytest.raises(OptionError, match="too few steps for a call of 4"):
+        join_calls(calls[:3], small, large)
 
 
 def test_several_sequences_are_to_be_joined() -> None:

@@ -235,6 +235,12 @@ CHANGES: tuple[Change, ...] = (
         "",
         "tests/cli/test_network_commands.py",
     ),
+    _verify(
+        "verify judges further sizes of calls by the reference alone",
+        "    expected = join_calls(given.expected, graph, larger) if given.expected else []\n",
+        "    expected: list[Sample] = []\n",
+        "tests/emit/test_blocks.py",
+    ),
     _autotune(
         "autotune of a wrong network succeeds",
         "self.error is not None and self.error > self.max_error",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,13 @@ from cannery.execution.samples import (
     reference_outputs,
     seeded_samples,
 )
-from cannery.execution.sequences import input_samples, output_samples
+from cannery.execution.sequences import (
+    input_samples,
+    input_steps,
+    join_calls,
+    output_samples,
+    with_states,
+)
 from cannery.ir.graph import Graph
 from cannery.measure.identify import ask
 from cannery.options import Options
@@ -38,6 +44,8 @@ class VerifyResult:
 
     `passed`: no error is larger, and no step is faulty. `origin` is what ran the code: this
     machine, a device, an emulator. `layers` are the steps, each on its own, if requested.
+    `compared` says by output what its errors were computed from: a file or the reference, and how
+    many samples or calls.
     """
 
     passed: bool
@@ -47,6 +55,18 @@ class VerifyResult:
     target: str
     origin: str
     layers: tuple[LayerCheck, ...] = ()
+    compared: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a network is judged on: its samples, and what is expected of them; if that is empty, the
+    references compute it. `what` is both in words.
+    """
+
+    samples: Sequence[Sample]
+    expected: Sequence[Sample]
+    what: str
 
 
 def verify(
@@ -82,7 +102,8 @@ def verify_network(
 ) -> VerifyResult:  # fmt: skip
     """The same for checked options; `device`: the program reports what it runs on.
 
-    Calls of further sizes are verified with samples of their own.
+    Calls of further sizes are judged on the same sequence, cut into such calls; on samples of their
+    own where the inputs include states.
     """
     if against is not None and inputs is None:
         raise OptionError(
@@ -90,25 +111,35 @@ def verify_network(
             cure="name them with --inputs",
         )  # fmt: skip
     first, *others = options.each_block
-    found = _verified(first, inputs, against, layers=layers, device=device, tell=tell)
+    graph = import_graph(first)
+    given = _given(graph, inputs, against)
+    found = _verified(first, graph, given, layers=layers, device=device, tell=tell)
     for options in others:
-        more = _verified(options, layers=layers, device=device, tell=tell)
-        errors = {f"{name}, {options.block[0]} steps": e for name, e in more.errors.items()}
-        found = replace(
-            found, passed=found.passed and more.passed, errors={**found.errors, **errors},
-            layers=(*found.layers, *more.layers),
-        )  # fmt: skip
+        larger = import_graph(options)
+        cut = _cut(graph, larger, given, inputs, against)
+        more = _verified(options, larger, cut, layers=layers, device=device, tell=tell)
+        found = _joined(found, more, options.block[0])
     return found
 
 
+def _joined(found: VerifyResult, more: VerifyResult, steps: int) -> VerifyResult:
+    """Both; the outputs of `more` are those of calls of so many steps."""
+    names = {name: f"{name}, {steps} steps" for name in more.errors}
+    return replace(
+        found, passed=found.passed and more.passed,
+        errors={**found.errors, **{names[n]: error for n, error in more.errors.items()}},
+        compared={**found.compared, **{names[n]: what for n, what in more.compared.items()}},
+        layers=(*found.layers, *more.layers),
+    )  # fmt: skip
+
+
 def _verified(
-    options: Options, inputs: Samples | None = None, against: Samples | None = None,
+    options: Options, graph: Graph, given: _Given,
     *, layers: bool, device: bool, tell: Callable[[str], object],
 ) -> VerifyResult:  # fmt: skip
     toolchain = find_toolchain(options)
     runner = toolchain.runner()
-    graph = import_graph(options)
-    samples, given = _samples(graph, inputs, against)
+    samples = given.samples
     compiled = compile_graph(graph, options)
     source = compiled.source
     tell(f"building {options.name} for {toolchain.target.name}")
@@ -116,23 +147,22 @@ def _verified(
         found = program.run(runner)
         if device:
             runner = ask(toolchain, runner, program.executable)
-    expected = given or reference_outputs(judge_graph(options), samples)
+    expected = given.expected or reference_outputs(judge_graph(options), samples)
     errors, most = errors_by_output(found, expected), source.max_error
     steps = tuple(check_layers(source, toolchain, runner, samples[0])) if layers else ()
     passed = all(error <= most for error in errors.values())
     passed &= not any(step.fault for step in steps)
     return VerifyResult(
-        passed, errors, most, len(samples), toolchain.target.name, runner.origin.value, steps
-    )
+        passed, errors, most, len(samples), toolchain.target.name, runner.origin.value, steps,
+        dict.fromkeys(errors, given.what),
+    )  # fmt: skip
 
 
-def _samples(
-    graph: Graph, inputs: Samples | None, against: Samples | None
-) -> tuple[Sequence[Sample], Sequence[Sample]]:
-    """The inputs, and the expected outputs given for them, if any."""
+def _given(graph: Graph, inputs: Samples | None, against: Samples | None) -> _Given:
+    """The samples of a network, and the outputs given for them, if any."""
     samples = seeded_samples(graph) if inputs is None else input_samples(graph, inputs)
     if against is None:
-        return samples, []
+        return _Given(samples, [], f"reference, {_counted(len(samples))}")
     if graph.calls is not None and graph.calls.latency:
         raise OptionError(
             f"outputs are late by {_counted(graph.calls.latency, 'step')}", where=_where(against),
@@ -149,7 +179,23 @@ def _samples(
             f"it has {_counted(len(given))}, the inputs have {_counted(len(samples))}",
             where=_where(against), cure="both need the same number",
         )  # fmt: skip
-    return samples, given
+    return _Given(samples, given, f"{_name(against)}, {_counted(len(samples))}")
+
+
+def _cut(
+    graph: Graph, larger: Graph, given: _Given, inputs: Samples | None, against: Samples | None
+) -> _Given:
+    """The same sequence for the network of `larger` calls; samples of its own without inputs, or if
+    these include states, as each of them is a call alone.
+    """
+    states = {state.input for state in graph.states}
+    steps = [] if inputs is None else input_steps(graph, inputs)
+    if not steps or not states.isdisjoint(steps[0]):
+        return _given(larger, None, None)
+    samples = list(with_states(larger, join_calls(steps, graph, larger)))
+    expected = join_calls(given.expected, graph, larger) if given.expected else []
+    judge = _name(against) if against is not None else "reference"
+    return _Given(samples, expected, f"{judge}, {_counted(len(samples), 'call')}")
 
 
 def _counted(number: int, what: str = "sample") -> str:
@@ -158,3 +204,7 @@ def _counted(number: int, what: str = "sample") -> str:
 
 def _where(against: Samples) -> str:
     return f"--against {against}" if isinstance(against, Path) else "against"
+
+
+def _name(against: Samples) -> str:
+    return against.name if isinstance(against, Path) else "against"

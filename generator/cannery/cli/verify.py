@@ -50,7 +50,8 @@ def command(
     if as_json:
         print_json({
             "passed": found.passed, "errors": dict(found.errors), "max_error": found.max_error,
-            "samples": found.samples, "target": found.target, "origin": found.origin,
+            "compared": dict(found.compared), "samples": found.samples, "target": found.target,
+            "origin": found.origin,
             "layers": [vars(layer) for layer in found.layers],
         })  # fmt: skip
         return int(not found.passed)
@@ -59,6 +60,9 @@ def command(
         print_table(header, [[s.name, s.schedule, s.error, s.fault] for s in found.layers])
         click.echo()
     most = found.max_error
-    rows = [[n, e, "ok" if e <= most else "too large"] for n, e in found.errors.items()]
-    print_table(["output", "error", f"at most {most:g}"], rows)
+    rows = [
+        [n, e, "ok" if e <= most else "too large", found.compared[n]]
+        for n, e in found.errors.items()
+    ]
+    print_table(["output", "error", f"at most {most:g}", "compared with"], rows)
     return int(not found.passed)

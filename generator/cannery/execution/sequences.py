@@ -33,7 +33,7 @@ def input_samples(graph: Graph, given: Samples) -> list[Sample]:
     """The same with all inputs: the references compute the states that are not given."""
     steps = input_steps(graph, given)
     left_out = bool(steps) and steps[0].keys() != set(graph.inputs)
-    return list(_with_states(graph, steps)) if left_out else [*steps]
+    return list(with_states(graph, steps)) if left_out else [*steps]
 
 
 def output_samples(graph: Graph, given: Samples) -> list[Sample]:
@@ -41,6 +41,59 @@ def output_samples(graph: Graph, given: Samples) -> list[Sample]:
     given. Raises OptionError like `read_samples`.
     """
     return [*_steps(graph, given, graph.outputs, {state.output for state in graph.states})]
+
+
+def join_calls(calls: Sequence[Sample], graph: Graph, larger: Graph) -> list[Sample]:
+    """Calls of the `larger` network from those of `graph`, which is the same with fewer steps.
+
+    Both are samples without states, in the graphs' order of axes. A tensor without steps is that of
+    the last of the calls that become one. Steps that do not fill a call are left out. Raises
+    OptionError if none is full.
+    """
+    times = {name: _time(graph, larger, name) for name in (calls[0] if calls else ())}
+    counts = {
+        name: len(calls) * graph.types[name].shape[time] // larger.types[name].shape[time]
+        for name, time in times.items() if time is not None
+    }  # fmt: skip
+    count = min(counts.values(), default=0)
+    if not count:
+        raise OptionError(
+            f"too few steps for a call of {_steps_of(larger)}",
+            where="samples", cure="give a longer sequence, or leave that size out",
+        )  # fmt: skip
+    whole = {
+        name: np.concatenate([call[name] for call in calls], axis=time)
+        for name, time in times.items() if time is not None
+    }  # fmt: skip
+    return [_call(k, calls, whole, times, (_steps_of(graph), larger)) for k in range(count)]
+
+
+def _call(
+    k: int, calls: Sequence[Sample], whole: Mapping[str, RefArray], times: Mapping[str, int | None],
+    sizes: tuple[int, Graph],
+) -> Sample:  # fmt: skip
+    """Call `k` of a sequence, of which the values with an axis of time are whole. `sizes` are the
+    steps of each of `calls`, and the network of those that are made.
+    """
+    before, larger = sizes
+    found = {}
+    for name, time in times.items():
+        if time is None:
+            found[name] = calls[(k + 1) * _steps_of(larger) // before - 1][name]
+        else:
+            steps = larger.types[name].shape[time]
+            found[name] = whole[name].take(range(k * steps, (k + 1) * steps), axis=time)
+    return found
+
+
+def _steps_of(graph: Graph) -> int:
+    return graph.calls.steps if graph.calls else 1
+
+
+def _time(graph: Graph, larger: Graph, name: str) -> int | None:
+    """The axis along which a value of the larger call is longer."""
+    a, b = graph.types[name].shape, larger.types[name].shape
+    return next((k for k in range(len(a)) if a[k] != b[k]), None)
 
 
 def first_state(graph: Graph) -> dict[str, RefArray]:
@@ -64,7 +117,8 @@ def next_state(
     return {s.input: values[s.output].astype(state[s.input].dtype, copy=False) for s in due}
 
 
-def _with_states(graph: Graph, steps: Sequence[Sample]) -> Iterator[Sample]:
+def with_states(graph: Graph, steps: Sequence[Sample]) -> Iterator[Sample]:
+    """These calls of one sequence with the states before each, which the references compute."""
     state = first_state(graph)
     for number, step in enumerate(steps, 1):
         sample = {**state, **step}
