@@ -202,6 +202,9 @@ def test_compiled_networks_compute_what_onnx_does(tmp_path: Path) -> None:
         (net("RNN", direction="sideways"), UnsupportedError, "direction 'sideways'"),
         (net("RNN", 1, ("n",), {"n": np.array([9, 1])}), ModelError, "do not fit 2 x 5 steps"),
         (net("RNN", 1, ("", "h"), {"h": floats(2, N, H)}), ModelError, "initial state h has shape"),
+        (net("LSTM", 1, ("", "h", "c"), {"h": np.zeros((1, N, H), np.float32),
+                                         "c": np.zeros((1, N, 2 * H), np.float32)}),
+         ModelError, "initial state c has shape.*proj_size"),
         (net("LSTM", 1, ("", "", "", "p"), {"p": floats(1, H)}), ModelError, "peepholes are"),
         (net("RNN", extra={"w": floats(1, H, 9)}), ModelError, "weights are float32"),
         (

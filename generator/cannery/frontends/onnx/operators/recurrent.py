@@ -155,11 +155,21 @@ class _Layer:
     def _state(self, index: int, label: str) -> str:
         """An initial state as [N, D*H]; empty if it is zero."""
         value = self.scope.optional(index)
-        if value is None or (isinstance(value, Constant) and not np.any(value.array)):
+        if value is None:
             return ""
-        lies = (self.n, self.d, self.h) if self.batch_first else (self.d, self.n, self.h)
+        is_zero = isinstance(value, Constant) and not np.any(value.array)
+        n = self.n
+        if is_zero and len(value.shape) == 3:  # zeros serve any number of samples
+            n = value.shape[1 - self.batch_first]
+        lies = (n, self.d, self.h) if self.batch_first else (self.d, n, self.h)
         if value.shape != lies:
-            raise ModelError(f"initial state {label} has shape {value.shape}, expected {lies}")
+            raise ModelError(
+                f"initial state {label} has shape {value.shape}, expected {lies}",
+                cure="PyTorch exports an LSTM with proj_size in this way, which ONNX does not "
+                "have: spell it out, or leave proj_size away",
+            )
+        if is_zero:
+            return ""
         if isinstance(value, Constant):
             array = value.array if self.batch_first else value.array.transpose(1, 0, 2)
             return self.scope.constant(label, array.reshape(self.n, self.d * self.h))
