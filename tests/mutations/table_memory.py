@@ -13,6 +13,7 @@ _ram = rows(f"{_C}/choose/ram.py", _RAM)
 _lifetimes = rows(f"{_C}/lowering/lifetimes.py", _RAM)
 _regions = rows(f"{_C}/lowering/lifetimes.py", "tests/emit/test_fast_ram.py")
 _source = rows(f"{_C}/emit/source.py", "tests/emit/test_fast_ram.py")
+_stepping = rows(f"{_C}/lowering/lifetimes.py", "tests/emit/test_step_workspace.py")
 _fast = rows(f"{_C}/lowering/fast_memory.py", "tests/lowering/test_fast_memory.py")
 _depth = rows(f"{_C}/lowering/depth.py", _DEPTH)
 _order = rows(f"{_C}/lowering/order.py", "tests/lowering/test_order.py")
@@ -96,12 +97,31 @@ CHANGES: tuple[Change, ...] = (
         "best = best",
         ("tests/lowering/test_memory_plan.py",),
     ),
-    _lifetimes("halos stay pinned", "held - 1, fast_ram)", "held, fast_ram)"),
+    _lifetimes("halos stay pinned", "plan = made(held - 1)", "break"),
     _lifetimes(
         "halos stay pinned where fast memory has more accesses without them",
         "if other.fast and other.fast.accesses > plan.fast.accesses else plan",
         "if other is None else plan",
         "tests/lowering/test_fast_memory.py",
+    ),
+    _stepping(
+        "what whole runs need lies among what steps need",
+        "plan = other if other.bytes <= allowed else plan",
+        "plan = plan",
+    ),
+    Change(
+        "next states lie among what steps need",
+        f"{_C}/emit/source.py",
+        "return self.states.next_at(self._end_of_steps)",
+        "return self.states.next_at(self.base)",
+        ("tests/emit/test_step_workspace.py",),
+    ),
+    Change(
+        "libraries for several instruction sets name the memory of one",
+        f"{_C}/emit/source.py",
+        "return max(own, self.least_step)",
+        "return own",
+        ("tests/emit/test_step_workspace.py",),
     ),
     _fast("the first choice stays", "        if excess <= 0:", "        if False:"),
     _fast(

@@ -341,7 +341,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     _dispatch(
         "the workspace is that of the plainest",
-        "bytes_ = max(each.base + each.workspace.bytes for part in parts for each in part.by_size)",
+        "bytes_ = max(part.single_bytes for part in parts)",
         "bytes_ = parts[-1].workspace.bytes",
     ),
     _source(

@@ -195,7 +195,7 @@ def states_bytes(program: Program, isa: Isa) -> int:
     if not program.graph.states and not program.graph.calls:
         return 0
     source = make_source(program, isa, "m", {})
-    return source.single_bytes - max(source.workspace.bytes, 64) + source.states.bytes
+    return source.beside_bytes + source.states.bytes
 
 
 def workspace_bound(program: Program, isa: Isa, max_ram: int | None) -> int | None:

@@ -98,6 +98,8 @@ def _print(size: NetworkSize) -> None:
         sums.append(["fast region", size.fast, "RAM beside the workspace, by --fast-ram"])
     if size.many_workspace > size.workspace:
         sums.append(["workspace of run_many", size.many_workspace, "instead of the other one"])
+    if size.step_workspace:
+        sums.append(["workspace of step", size.step_workspace, "enough where only steps run"])
     if size.state:
         sums.append(["state", size.state, "RAM for each sequence"])
     print_table(["", "bytes", ""], sums)

@@ -29,14 +29,25 @@ def part_name(model: str, isa: Isa) -> str:
     return f"{model}_{isa.name}"
 
 
+def _with_steps_of_all(whole: Source, parts: Sequence[Source]) -> Source:
+    """The memory for steps of each size is enough for all parts."""
+    needs: dict[int, int] = {}
+    for each in (each for part in parts for each in part.by_size):
+        size = each.graph.steps_of_call
+        needs[size] = max(needs.get(size, 0), each.step_workspace)
+    blocks = tuple(replace(b, least_step=needs[b.graph.steps_of_call]) for b in whole.blocks)
+    return replace(whole, blocks=blocks, least_step=needs[whole.graph.steps_of_call])
+
+
 def dispatching_files(name: str, parts: Sequence[Source], command: str) -> dict[str, Content]:
     """The output folder of a library that chooses between `parts`, richest first.
 
     Each part has its own name (`part_name`).
     """
-    bytes_ = max(each.base + each.workspace.bytes for part in parts for each in part.by_size)
+    bytes_ = max(part.single_bytes for part in parts)
     plainest = parts[-1]
     whole = replace(plainest, name=name, workspace=replace(plainest.workspace, bytes=bytes_))
+    whole = _with_steps_of_all(whole, parts)
     spare = max(part.many_bytes for part in parts) - whole.many_bytes
     whole = replace(whole, many=replace(whole.many, spare=whole.many.spare + spare))
     whole = replace(whole, parallel=_parallel(parts), part=False)

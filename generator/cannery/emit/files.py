@@ -194,6 +194,7 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         ),
         "latency_steps": source.graph.calls.latency if source.graph.calls else 0,
         "state_bytes": source.states.bytes,
+        **({"step_workspace_bytes": source.step_workspace} if source.states.slots else {}),
         "states": [
             {"input": slot.input.name, "output": slot.output.name, "offset": slot.offset}
             for slot in source.states.slots
@@ -249,6 +250,7 @@ def _blocks(source: Source) -> dict[str, Any]:
     blocks = [
         {
             "block_steps": block.graph.steps_of_call,
+            "step_workspace_bytes": block.step_workspace,
             "inputs": [_tensor(t) for t in block.step_inputs],
             "outputs": [_tensor(t) for t in block.step_outputs],
             "steps": [_step(block, call) for call in block.calls],

@@ -156,7 +156,7 @@ class _Making:
         scratch = [
             kernels[k].scratch_bytes if k in kernels else 0 for k in range(len(program.steps))
         ]
-        workspace = plan_workspace(program, scratch, self.rings, self.max_ram, self.fast_ram)
+        workspace = plan_workspace(program, scratch, self.rings, self.max_ram, self.fast_ram, rings)
         views = [b.value for b in program.buffers.values() if b.storage == VIEW]
         inputs, outputs = interface(graph, rename, program.io_order, views)
         ports = {t.source: t for t in inputs}

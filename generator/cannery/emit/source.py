@@ -41,7 +41,8 @@ class Source:
     `test`, of a network whose weights are apart, is all of them with what the self-test reads;
     `options` are the words of the command line that make the same code again.
     `blocks` are the same network for calls of further sizes, whose code and constants lie with
-    these, and whose memory begins `base` bytes after that of the workspace.
+    these, and whose memory begins `base` bytes after that of the workspace. `least_step` is what
+    other instruction sets of the library need for a step.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Source:
     options: tuple[str, ...] = ()
     blocks: tuple[Source, ...] = ()
     base: int = 0
+    least_step: int = 0
 
     @property
     def turns(self) -> bool:
@@ -96,11 +98,40 @@ class Source:
     @property
     def next_states_at(self) -> int:
         """Where a step writes the next states in the workspace."""
-        return self.states.next_at(self._end)
+        return self.states.next_at(self._end_of_steps)
 
     @property
     def _end(self) -> int:
         return self.base + max(self.workspace.bytes, self.fast_bytes + 64)
+
+    @property
+    def _end_of_steps(self) -> int:
+        return self.base + max(self.workspace.of_steps, self.fast_bytes + 64)
+
+    @property
+    def step_workspace(self) -> int:
+        """Memory for a step of this size, without the fast region."""
+        own = self.states.workspace_bytes(self._end_of_steps) - self.fast_bytes
+        return max(own, self.least_step)
+
+    @property
+    def steps_workspace(self) -> int:
+        """Memory for steps of any size."""
+        return max(source.step_workspace for source in (self, *self.blocks))
+
+    @property
+    def stepping_bytes(self) -> int:
+        """The same for all that works on a state: steps of any size, and those of `prewarm`."""
+        return max(self.steps_workspace, self._prewarm_end - self.fast_bytes)
+
+    @property
+    def _prewarm_end(self) -> int:
+        return self.prewarm_at + (self.step_bytes if self.graph.calls else 0)
+
+    @property
+    def beside_bytes(self) -> int:
+        """What single steps need in the workspace beside the network's buffers, at most."""
+        return self._prewarm_end - self._end_of_steps
 
     @property
     def fast_bytes(self) -> int:
@@ -131,12 +162,12 @@ class Source:
     @property
     def own_bytes(self) -> int:
         """Memory for one run or one step, without that of other blocks after it."""
-        return self.prewarm_at + (self.step_bytes if self.graph.calls else 0)
+        return max(self._end, self._prewarm_end)
 
     @property
     def prewarm_at(self) -> int:
         """Where the inputs and outputs of steps without a caller are in the workspace."""
-        end = self.states.workspace_bytes(self._end)
+        end = self.states.workspace_bytes(self._end_of_steps)
         return align(end) if self.graph.calls else end
 
     @property

@@ -72,13 +72,15 @@ class NetworkSize:
     """Bytes of a network as a library, without its self-test and static workspace.
 
     `stack` is the most that `<name>_run_in` needs, `fast` the region of the workspace in fast
-    memory, beside the `workspace`, `many_workspace` the memory of `<name>_run_many`.
+    memory, beside the `workspace`, `many_workspace` the memory of `<name>_run_many`,
+    `step_workspace` that of `<name>_step_in`, 0 without a state.
     """
 
     sections: SectionSizes
     workspace: int
     fast: int
     many_workspace: int
+    step_workspace: int
     state: int
     tensors: int
     stack: int
@@ -133,6 +135,7 @@ def network_size(source: Source, files: Mapping[str, Content], toolchain: Toolch
     kept = sum(s.input.type.bytes + s.output.type.bytes for s in source.states.slots)
     return NetworkSize(
         sections, source.slow_bytes, source.fast_bytes, source.many_bytes - source.fast_bytes,
+        source.step_workspace if source.states.slots else 0,
         source.states.bytes, tensors - kept,
         max(_stack(source, found, prefixes) for found in (frames, joined)), steps,
     )  # fmt: skip

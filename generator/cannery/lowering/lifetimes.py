@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 
 from cannery.layouts import image_dims
 from cannery.lowering.accesses import accesses, scratch_name
@@ -22,6 +24,10 @@ from cannery.lowering.memory_plan import (
 )
 from cannery.lowering.rings import Ring
 from cannery.schedule.program import Program
+
+#: How much larger a workspace may be so that steps need little of it; their next states then need
+#: no memory after it.
+_MORE_FOR_STEPS = 1.02
 
 #: Halos are pinned (in their own memory, zero forever) while all of them fit into this.
 PINNED_BYTES = 256 * 1024
@@ -55,7 +61,8 @@ class FastRegion:
 class Workspace:
     """Where buffers and scratch are. `zeroed` are the roots whose halo every run must clear.
 
-    `lower_bound` is the least size that any placement could reach with these lifetimes. With a
+    `lower_bound` is the least size that any placement could reach with these lifetimes. Functions
+    that run a network with its past in place use the first `of_steps` bytes only. With a
     `fast` region, offsets and `bytes` count both: those of the slow one follow.
     """
 
@@ -64,6 +71,7 @@ class Workspace:
     zeroed: Mapping[str, int]
     bytes: int
     lower_bound: int
+    of_steps: int
     pinned: frozenset[str] = frozenset()
     fast: FastRegion | None = None
 
@@ -79,34 +87,41 @@ class Workspace:
 
 def plan_workspace(
     program: Program, scratch_bytes: Sequence[int], rings: Sequence[Ring] = (),
-    most: int | None = None, fast_ram: int | None = None,
+    most: int | None = None, fast_ram: int | None = None, kept: Sequence[Ring] = (),
 ) -> Workspace:  # fmt: skip
     """Offsets of all arena buffers, and of the scratch memory of each step; without what a program
-    that only runs with its windows in `rings` does without.
+    that only runs with its windows in `rings` does without. What one that may run with those in
+    `kept` needs then comes first.
 
     If that takes more than `most` bytes, fewer halos are pinned, or none. With `fast_ram`, up to so
     many bytes are a region of their own, for what is accessed most; halos are pinned unless more
     of the accesses are there without them.
     """
-    plan = _plan_pinned(program, scratch_bytes, rings, PINNED_BYTES, fast_ram)
+    made = partial(
+        _plan_pinned,
+        program,
+        scratch_bytes,
+        rings,
+        fast_ram=fast_ram,
+        kept=kept or rings,
+        most=inf if most is None else most,
+    )
+    plan = made(PINNED_BYTES)
     if plan.fast and plan.pinned:
-        other = _plan_pinned(program, scratch_bytes, rings, 0, fast_ram)
+        other = made(0)
         plan = other if other.fast and other.fast.accesses > plan.fast.accesses else plan
     while most is not None and plan.bytes > most and plan.pinned:
         held = sum(align(buffer_bytes(program, name)) for name in plan.pinned)
-        # without the largest of them
-        plan = _plan_pinned(program, scratch_bytes, rings, held - 1, fast_ram)
+        plan = made(held - 1)  # without the largest of them
     return plan
 
 
 def _plan_pinned(
     program: Program, scratch_bytes: Sequence[int], rings: Sequence[Ring], most_pinned: int,
-    fast_ram: int | None,
+    fast_ram: int | None, kept: Sequence[Ring], most: float,
 ) -> Workspace:  # fmt: skip
     """The same with halos of up to `most_pinned` bytes pinned."""
-    first, last = lifetimes(program, frozenset().union(*(ring.spared for ring in rings)))
-    for ring in rings:
-        first.pop(ring.window, None)
+    first, last = _lifetimes_with(program, rings)
     halos = [n for n in first if program.buffers[n].layout.halo]
     pinned = _pinned(program, halos, most_pinned)
     end = len(program.steps)
@@ -118,14 +133,54 @@ def _plan_pinned(
         if size:
             blocks.append(Allocation(scratch_name(index), size, index, index))
     if fast_ram is None:
-        plan, fast = plan_memory(blocks), None
+        needed = _needed(program, scratch_bytes, kept)
+        (plan, of_steps), fast = _steps_first(blocks, needed, most), None
+        of_steps = plan.bytes if pinned - needed else of_steps
     else:
         plan, fast = _two_regions(blocks, accesses(program, scratch_bytes), fast_ram)
+        of_steps = plan.bytes
     scratch = {k: plan.offsets[scratch_name(k)] for k, size in enumerate(scratch_bytes) if size}
     zeroed = {n: first[n] for n in halos if n not in pinned}
     return Workspace(
-        plan.offsets, scratch, zeroed, plan.bytes, plan.lower_bound, frozenset(pinned), fast
-    )
+        plan.offsets, scratch, zeroed, plan.bytes, plan.lower_bound, of_steps, frozenset(pinned),
+        fast,
+    )  # fmt: skip
+
+
+def _lifetimes_with(
+    program: Program, rings: Sequence[Ring]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """First and last step of what a program needs that runs with its windows in `rings`."""
+    first, last = lifetimes(program, _spared(rings))
+    for ring in rings:
+        first.pop(ring.window, None)
+    return first, last
+
+
+def _spared(rings: Sequence[Ring]) -> frozenset[int]:
+    return frozenset().union(*(ring.spared for ring in rings))
+
+
+def _needed(program: Program, scratch_bytes: Sequence[int], rings: Sequence[Ring]) -> set[str]:
+    """The blocks of such a program."""
+    spared = _spared(rings)
+    scratch = {scratch_name(k) for k, size in enumerate(scratch_bytes) if size and k not in spared}
+    return {*_lifetimes_with(program, rings)[0], *scratch}
+
+
+def _steps_first(
+    blocks: Sequence[Allocation], needed: set[str], most: float
+) -> tuple[MemoryPlan, int]:
+    """A plan, and the bytes up to the end of what is `needed`: as few as can be, if all blocks
+    together then take hardly more, and no more than `most`.
+    """
+    plan, inner = plan_memory(blocks), [block for block in blocks if block.name in needed]
+    if len(inner) < len(blocks):
+        other = plan_memory(blocks, plan_memory(inner).offsets)
+        allowed = max(plan.bytes, min(_MORE_FOR_STEPS * plan.bytes, most))
+        plan = other if other.bytes <= allowed else plan
+    ends = (plan.offsets[block.name] + align(block.bytes) for block in inner)
+    return plan, max(ends, default=0)
 
 
 def _two_regions(

@@ -46,11 +46,14 @@ def align(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def plan_memory(blocks: Sequence[Allocation]) -> MemoryPlan:
-    """Place blocks so that no two that live at the same step overlap."""
+def plan_memory(blocks: Sequence[Allocation], fixed: Mapping[str, int] | None = None) -> MemoryPlan:
+    """Place blocks so that no two that live at the same step overlap.
+
+    Blocks with `fixed` offsets, none of which overlap, stay there.
+    """
     order = sorted(blocks, key=lambda b: (-b.bytes, b.first, b.name))
     least = most_alive(blocks)
-    best = plan = _placed_in(order, least)
+    best = plan = _placed_in(order, least, fixed or {})
     tries = MAX_TRIES if len(order) <= MAX_BLOCKS else 0
     seen = {_names(order)}
     while tries and best.bytes > least:
@@ -58,7 +61,7 @@ def plan_memory(blocks: Sequence[Allocation]) -> MemoryPlan:
         if _names(order) in seen:
             break
         seen.add(_names(order))
-        plan, tries = _placed_in(order, least), tries - 1
+        plan, tries = _placed_in(order, least, fixed or {}), tries - 1
         best = min(best, plan, key=lambda each: each.bytes)
     return best
 
@@ -67,12 +70,14 @@ def _names(order: Sequence[Allocation]) -> tuple[str, ...]:
     return tuple(block.name for block in order)
 
 
-def _placed_in(order: Sequence[Allocation], least: int) -> MemoryPlan:
-    """Each block in turn at the lowest offset that is free during its whole life."""
+def _placed_in(order: Sequence[Allocation], least: int, fixed: Mapping[str, int]) -> MemoryPlan:
+    """Each block in turn at the lowest offset that is free during its whole life, after those whose
+    offsets are `fixed`.
+    """
     placed = _Placed(len(order))
     offsets: dict[str, int] = {}
-    for block in order:
-        at = placed.free(block)
+    for block in sorted(order, key=lambda block: block.name not in fixed):
+        at = fixed[block.name] if block.name in fixed else placed.free(block)
         placed.add(block, at)
         offsets[block.name] = at
     return MemoryPlan(offsets, placed.end, least)
