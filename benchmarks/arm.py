@@ -14,29 +14,28 @@ Writes arm.md, arm.json and arm.svg in DIR.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from cannery.errors import CanneryError
 from networks import NETWORKS, write_network
-from rivals.arm64 import CORES, unpack
-from rivals.arm_contest import (
-    ARM_RIVALS,
+from rivals.arm64 import unpack
+from rivals.cores import CORES
+from rivals.counted import CallCount
+from rivals.emulated import (
+    ALL_RIVALS,
     HALF_RIVAL_NAMES,
     WHOLE_RIVALS,
-    ArmResult,
+    CountedResult,
     Stage,
-    as_arm_svg,
-    as_arm_table,
+    as_counted_table,
     compete,
+    write_counted,
 )
-from rivals.counted import CallCount
 
 #: Robots' networks, and kinds of layers that they lack.
 DEFAULT = (
@@ -57,7 +56,7 @@ def _arguments() -> argparse.Namespace:
         "--core", action="append", choices=[*CORES],
         help="default: cortex-a53; with --half cortex-a76",
     )  # fmt: skip
-    parser.add_argument("--rival", action="append", choices=ARM_RIVALS, help="only these")
+    parser.add_argument("--rival", action="append", choices=ALL_RIVALS, help="only these")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--int8", action="store_true", help="networks of int8, quantised by each")
     form.add_argument("--half", action="store_true", help="all in half precision")
@@ -77,9 +76,9 @@ def _arguments() -> argparse.Namespace:
     return given
 
 
-def _results(given: argparse.Namespace) -> Iterator[ArmResult]:
+def _results(given: argparse.Namespace) -> Iterator[CountedResult]:
     """One after the other; raises CanneryError."""
-    arm = unpack(given.rivals_in, [ARM_RIVALS[name].package for name in given.rival])
+    arm = unpack(given.rivals_in, [ALL_RIVALS[name].package for name in given.rival])
     precision = "int8" if given.int8 else "float16" if given.half else "float32"
     for core in given.core or ["cortex-a76" if given.half else "cortex-a53"]:
         empty: dict[str, CallCount] = {}
@@ -93,19 +92,12 @@ def _results(given: argparse.Namespace) -> Iterator[ArmResult]:
 def main() -> int:
     """Prints and writes the tables."""
     given = _arguments()
-    given.output.mkdir(parents=True, exist_ok=True)
-    found: list[ArmResult] = []
     try:
-        for result in _results(given):
-            found.append(result)
-            print(f"{result.core} {result.network}: {result}", flush=True)
-            (given.output / "arm.md").write_text(as_arm_table(found))
-            (given.output / "arm.json").write_text(json.dumps([asdict(r) for r in found], indent=1))
-            (given.output / "arm.svg").write_text(as_arm_svg(found))
+        found = write_counted(_results(given), given.output, "arm")
     except CanneryError as error:
         print(f"arm: error: {error}", file=sys.stderr)
         return 2
-    print(as_arm_table(found))
+    print(as_counted_table(found))
     return 0
 
 

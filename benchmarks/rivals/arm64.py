@@ -11,11 +11,13 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cannery.errors import ToolchainError
+from cannery.target.compiler import Compiler
+from rivals.cores import GENERATOR, STEADY, Core
 
 #: What is unpacked, with all that it depends on.
 _DEBIAN = ("python3-minimal", "libpython3-stdlib", "libgomp1", "libstdc++6")
@@ -33,31 +35,6 @@ _CURE = "this needs apt-get and dpkg-deb (Debian, Ubuntu), pip, and the network"
 
 
 @dataclass(frozen=True)
-class Core:
-    """A processor: Cannery's target, what QEMU and models of pipelines call it, and what
-    /proc/cpuinfo says of it, by which runtimes choose their kernels.
-    """
-
-    target: str
-    emulated: str
-    model: str
-    part: int
-    features: str
-
-
-_V8 = "fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid"
-_V82 = f"{_V8} atomics fphp asimdhp asimdrdm lrcpc dcpop asimddp"
-
-#: The processors whose kernels can be counted. QEMU (7.2) has all of them.
-CORES: Mapping[str, Core] = {
-    "cortex-a53": Core("aarch64-a53", "cortex-a53", "cortex-a53", 0xD03, _V8),
-    "cortex-a72": Core("aarch64-a72", "cortex-a72", "cortex-a72", 0xD08, _V8),
-    "cortex-a76": Core("aarch64-a76", "cortex-a76", "cortex-a76", 0xD0B, _V82),
-    "neoverse-n1": Core("neoverse-n1", "neoverse-n1", "neoverse-n1", 0xD0C, _V82),
-}
-
-
-@dataclass(frozen=True)
 class ArmPython:
     """An unpacked Python. `command` runs it as on a core, `environment` says where packages are."""
 
@@ -72,9 +49,12 @@ class ArmPython:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Beside the caller's; sets and dictionaries have the same order in each run."""
-        package = Path(__file__).resolve().parents[2] / "generator"
-        return {"PYTHONPATH": f"{self.site}:{package}", "PYTHONHASHSEED": "0"}
+        """Beside the caller's."""
+        return {"PYTHONPATH": f"{self.site}:{GENERATOR}", **STEADY}
+
+    def compiler(self, ours: Compiler) -> Compiler:
+        """Cannery's."""
+        return ours
 
     def version(self, package: str) -> str:
         """Of an unpacked wheel; empty: there is none."""

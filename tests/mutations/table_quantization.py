@@ -349,13 +349,6 @@ CHANGES: tuple[Change, ...] = (
         (kernels("quantized.matmul_mve", "helium"),),
     ),
     Change(
-        "weights of gates are those of others",
-        "generator/cannery/ops/quantized/gates_mve.py",
-        "r[:, gate * count : (gate + 1) * count]",
-        "r[:, k * count : (k + 1) * count]",
-        (kernels("quantized.gates_mve", "helium"),),
-    ),
-    Change(
         "the pairs of codes are neighbours",
         "generator/cannery/ops/quantized/dsp.py",
         "groups = groups[..., [0, 2, 1, 3]]",

@@ -14,10 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cannery.ctext.environment import offset, render
 from cannery.ctext.literals import c_float
@@ -28,7 +26,6 @@ from cannery.ops.quantized.arithmetic import Activation
 from cannery.ops.quantized.groups import Groups, pack_groups
 from cannery.ops.quantized.gru import QuantizedGru
 from cannery.ops.quantized.lstm import QuantizedLstm
-from cannery.ops.quantized.mve import Places, Tiles
 from cannery.ops.quantized.recurrent import TINY, QuantizedRecurrent
 from cannery.ops.quantized.rnn import QuantizedRnn
 from cannery.ops.quantized.scale import bounded
@@ -75,22 +72,13 @@ TAILS: dict[type[QuantizedRecurrent], str] = {
 class GatePass:
     """One pass: its label, its gates, the blocks of their vectors.
 
-    `sums` are the C expressions of the sums of each block, by gate. With `tiles`, all sums are
-    computed before the first block, and gates are `pitch` sums apart.
+    `sums` are the C expressions of the sums of each block, by gate.
     """
 
     label: str
     gates: tuple[int, ...]
     blocks: tuple[VectorBlock, ...]
     sums: tuple[dict[int, list[str]], ...]
-    tiles: Tiles | None = None
-    pitch: int = 0
-
-    def places(self, cell: VectorBlock) -> list[tuple[int, int]]:
-        """Where the sums of a cell's vectors are after those of its first gate, and their lanes."""
-        return [
-            (k * self.pitch + v.start, v.lanes) for k in range(len(self.gates)) for v in cell.vecs
-        ]
 
 
 @dataclass(frozen=True)
@@ -120,7 +108,6 @@ class QuantizedGates(Schedule):
     """See the module docstring."""
 
     id = "quantized.gates"
-    order: ClassVar[str] = "[block][k / group][gate][vector]"
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         op = step.anchor.op
@@ -131,7 +118,7 @@ class QuantizedGates(Schedule):
         return "" if constant and p not in graph.constants else "only weights must be constant"
 
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        op = quantised_layer(step)
+        op = _op(step)
         large = op.gates * op.dtype.bytes * op.cells * op.cells > KEPT_BYTES
         zigzag = large and len(op.passes) == 1
         found: list[Params] = []
@@ -145,7 +132,7 @@ class QuantizedGates(Schedule):
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         t = typed(Tunables, params)
-        op = quantised_layer(step)
+        op = _op(step)
         n, steps, _ = graph.types[step.anchor.inputs[0]].shape
         table = GATHERED if isa.has("gather") else BY_TABLE * t.lanes / 4.0
         work = (op.gates + (0 if op.carries_output else 1)) * (table + 5.0)
@@ -171,15 +158,17 @@ class QuantizedGates(Schedule):
 
     def kernel(self, job: Job) -> Kernel:
         t = typed(Tunables, job.params)
-        op = quantised_layer(job.step)
+        op = _op(job.step)
         _, r, scale, h0, c0, others, _ = _inputs(job.step)
-        cells = self.cells(op, t, job.isa)
-        parts = self.parts(op, t, cells, job.isa)
+        cells = cell_blocks(op, t, job.isa)
+        parts = _parts(op, cells, job.isa)
         constants = []
         for d in range(op.directions):
             for part in parts:
-                packed = self.packed(job.graph.constants[r][d], part, cells, job.isa)
-                text = f"recurrent weights {self.order}, direction {d}"
+                columns = gate_columns(op.cells, part.gates, with_gates(cells, len(part.gates)))
+                weights = job.graph.constants[r][d][:, columns]
+                text = f"recurrent weights [block][k / group][gate][vector], direction {d}"
+                packed = pack_groups(weights, part.blocks, job.isa)
                 constants.append(ConstArray(f"{job.symbol}_{part.label}{d}", packed, text))
         for name, value in (("scale", scale), ("q", others)):
             if value:
@@ -198,24 +187,6 @@ class QuantizedGates(Schedule):
         return Kernel(
             code, tuple(constants), 4 * scratch, whole=True, units=units, stops=job.stops,
         )  # fmt: skip
-
-    def cells(self, op: QuantizedRecurrent, t: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
-        """The cells cut into blocks of vectors."""
-        return cell_blocks(op, t, isa)
-
-    def parts(
-        self, op: QuantizedRecurrent, t: Tunables, cells: Sequence[VectorBlock], isa: Isa
-    ) -> list[GatePass]:
-        """The passes of a step."""
-        return _parts(op, cells, isa)
-
-    def packed(
-        self, r: NDArray[Any], part: GatePass, cells: Sequence[VectorBlock], isa: Isa
-    ) -> NDArray[Any]:
-        """The weights r[H,G*H] of a pass, in the order in which they are read."""
-        count = r.shape[0]
-        columns = gate_columns(count, part.gates, with_gates(cells, len(part.gates)))
-        return pack_groups(r[:, columns], part.blocks, isa)
 
 
 def cell_blocks(op: QuantizedRecurrent, t: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
@@ -252,8 +223,7 @@ def _sums(cell: VectorBlock, block: VectorBlock, gates: Sequence[int]) -> dict[i
     return {gate: pieces[k * per : k * per + per] for k, gate in enumerate(gates)}
 
 
-def quantised_layer(step: Step) -> QuantizedRecurrent:
-    """The operator of a step that is legal."""
+def _op(step: Step) -> QuantizedRecurrent:
     assert isinstance(step.anchor.op, QuantizedRecurrent)
     return step.anchor.op
 
@@ -293,9 +263,6 @@ def _render(
     for what, vectors in {"c": 1, "o": outputs, **between}.items():
         places[what] = scratch
         scratch += op.directions * padded * vectors
-    vectors = max((part.tiles.pitch for part in parts if part.tiles), default=0)
-    places["sums"] = scratch
-    scratch += op.directions * vectors
     distinct = {d.step: d for d in reversed(directions)}
     code = render(
         "ops/quantized/gates.c.j2",
@@ -306,7 +273,6 @@ def _render(
         kinds=list(distinct.values()), directions=directions, tables=list(map(make_table, tables)),
         zigzag=t.zigzag and any(cell.count > 1 for cell in cells),
         together=t.together and units == 0,
-        by_vectors=vectors, no_places=Places(),
         unroll=t.unroll, steps=steps, samples=samples, padded=padded,
         places=places, outputs=outputs, between=bool(between), others=bool(others),
         tail=TAILS[type(op)], carries=op.carries_output,

@@ -1,10 +1,11 @@
-"""Contests on emulated Arm cores: who takes part, what is counted of each, and the table."""
+"""Contests on emulated cores: who takes part, what is counted of each, and the table."""
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ import numpy as np
 from cannery.analysis.counting import counting
 from cannery.errors import CanneryError, ToolchainError
 from cannery.options import make_options
+from cannery.target.compiler import Compiler
 from cannery.target.runner import Origin, Runner
-from rivals.arm64 import ArmPython, Core
 from rivals.contest import CHILD, noop_graph
 from rivals.convert import prepare
+from rivals.cores import Core, RivalPython
 from rivals.counted import CallCount, count_calls, judge_pieces
 from rivals.inputs import write_inputs
 from rivals.judge import Judge
@@ -25,10 +27,11 @@ from rivals.plot import Bar, bars
 from rivals.quantizers import quantized
 from rivals.results import MOST_ERROR
 
-#: Rivals that have wheels for AArch64 and choose their kernels by the processor they find; those in
-#: float32 or int8, and those in half precision.
+#: Rivals that choose their kernels by the processor they find: those in float32 or int8 that have
+#: wheels for AArch64, those in half precision, and those for x86.
 WHOLE_RIVALS, HALF_RIVAL_NAMES = ("litert", "ncnn", "mnn", "onnxruntime"), (*HALF_RIVALS,)
-ARM_RIVALS: dict[str, Rival] = {name: RIVALS[name] for name in WHOLE_RIVALS} | HALF_RIVALS
+X86_RIVALS = (*WHOLE_RIVALS, "openvino")
+ALL_RIVALS: dict[str, Rival] = {name: RIVALS[name] for name in X86_RIVALS} | HALF_RIVALS
 
 OURS = "Cannery"
 
@@ -51,7 +54,7 @@ class Stage:
 
     model: Path
     core: Core
-    arm: ArmPython
+    python: RivalPython
     tuning: Path | None
     folder: Path
     empty: dict[str, CallCount]
@@ -64,7 +67,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class ArmResult:
+class CountedResult:
     """What was counted of one call of a contestant; `why` it is out, if it is.
 
     `call` and `call_cycles` are those of an empty network, a part of `instructions` and `cycles`.
@@ -99,24 +102,24 @@ class ArmResult:
         return less if min(less) > 0 else (self.instructions, self.cycles)
 
 
-def compete(stage: Stage, rivals: Sequence[str]) -> Iterator[ArmResult]:
+def compete(stage: Stage, rivals: Sequence[str]) -> Iterator[CountedResult]:
     """Cannery, then the rivals; raises CanneryError if Cannery fails."""
     judge = Judge(stage.model)
     ours = _build(stage, judge)
-    base = ArmResult(
+    base = CountedResult(
         stage.network, stage.core.model, OURS, "", ours.source.macs,
         most_error=PRECISIONS[stage.precision],
     )  # fmt: skip
     own = stage.folder / "ours"
     (runner, *_) = ours.toolchain.runners()
-    words = ours.command(judge.inputs, own)
-    count, _ = _count(stage, ours, runner, words, {}, own)
+    side = _Side(runner, {}, ours.toolchain.compiler, _calls(ours))
+    count, _ = _count(stage, side, ours.command(judge.inputs, own), own)
     yield _counted(replace(base, version=ours.source.version), count, judge.our_error(ours, own))
     for name in rivals:
-        rival = ARM_RIVALS[name]
-        entry = replace(base, name=rival.title, version=stage.arm.version(rival.package))
+        rival = ALL_RIVALS[name]
+        entry = replace(base, name=rival.title, version=stage.python.version(rival.package))
         if not entry.version:
-            yield replace(entry, why="has no wheel for AArch64 and this Python")
+            yield replace(entry, why="has no wheel for this core and Python")
             continue
         try:
             yield _rival(stage, ours, judge, name, entry)
@@ -126,6 +129,8 @@ def compete(stage: Stage, rivals: Sequence[str]) -> Iterator[ArmResult]:
 
 def _build(stage: Stage, judge: Judge) -> Ours:
     raw = {"target": stage.core.target, "tuning": stage.tuning, "name": "network"}
+    if stage.core.runner:
+        raw["runner"] = (stage.core.runner,)
     if stage.precision == "float16":
         raw |= {"compute_as": "float16", "max_error": str(PRECISIONS["float16"])}
     elif stage.precision == "int8":
@@ -134,24 +139,28 @@ def _build(stage: Stage, judge: Judge) -> Ours:
     return build_ours(make_options(stage.model, raw), stage.folder / "ours", 1)
 
 
-def _rival(stage: Stage, ours: Ours, judge: Judge, name: str, entry: ArmResult) -> ArmResult:
+def _rival(
+    stage: Stage, ours: Ours, judge: Judge, name: str, entry: CountedResult
+) -> CountedResult:
     """A rival in the first order that it takes."""
-    rival, folder = ARM_RIVALS[name], stage.folder / name
+    rival, folder = ALL_RIVALS[name], stage.folder / name
     made = prepare(judge.graph, stage.model, rival.format, rival.orders[0], folder)
     if stage.precision == "int8":
         made = quantized(name, made, judge.samples_of(made), folder)
     data, found = write_inputs(judge.inputs_of(made), folder)
-    emulator, *options, python = stage.arm.command(stage.core)
+    emulator, *options, python = stage.python.command(stage.core)
     program = shutil.which(emulator)
     if program is None:
         raise ToolchainError("is not installed", where=emulator, cure="apt install qemu-user")
     runner = Runner((program, *options), Origin.EMULATED)
+    compiler = stage.python.compiler(ours.toolchain.compiler)
+    side = _Side(runner, stage.python.environment, compiler, _calls(ours))
     words = [python, str(CHILD), name, str(made.file), "1", str(data), str(found)]
-    count, called = _count(stage, ours, runner, words, stage.arm.environment, folder)
+    count, called = _count(stage, side, words, folder)
     error = judge.error(rival.title, called, made, folder)
     if name not in stage.empty:
         words = _nothing(name, python, folder / "empty")
-        stage.empty[name], _ = _count(stage, ours, runner, words, stage.arm.environment, folder)
+        stage.empty[name], _ = _count(stage, side, words, folder)
     empty = stage.empty[name]
     entry = replace(entry, call=empty.instructions, call_cycles=empty.cycles)
     return _counted(entry, count, error)
@@ -159,26 +168,37 @@ def _rival(stage: Stage, ours: Ours, judge: Judge, name: str, entry: ArmResult) 
 
 def _nothing(name: str, python: str, folder: Path) -> list[str]:
     """The words for a rival with an empty network."""
-    rival = ARM_RIVALS[name]
+    rival = ALL_RIVALS[name]
     made = prepare(noop_graph(), folder, rival.format, rival.orders[0], folder)
     files = write_inputs({made.inputs[0]: np.zeros((1, 1, 1, 1), np.float32)}, folder)
     return [python, str(CHILD), name, str(made.file), "1", *map(str, files)]
 
 
+@dataclass(frozen=True)
+class _Side:
+    """How a contestant runs, what reads its instructions, and how many calls are counted."""
+
+    runner: Runner
+    environment: dict[str, str]
+    compiler: Compiler
+    calls: int
+
+
+def _calls(ours: Ours) -> int:
+    return max(1, min(_MOST_CALLS, _ENOUGH // max(ours.source.macs // 2, 1)))
+
+
 def _count(
-    stage: Stage, ours: Ours, runner: Runner, words: Sequence[str], environment: dict[str, str],
-    folder: Path,
-) -> tuple[CallCount, tuple[str, ...]]:  # fmt: skip
+    stage: Stage, side: _Side, words: Sequence[str], folder: Path
+) -> tuple[CallCount, tuple[str, ...]]:
     """What one call takes, and the names of the outputs."""
-    calls = max(1, min(_MOST_CALLS, _ENOUGH // max(ours.source.macs // 2, 1)))
-    with counting(runner, code=True) as counter:
+    with counting(side.runner, code=True) as counter:
         command = [*counter.runner.command, *words]
-        pieces, outputs = count_calls(command, counter, calls, environment)
-    found = judge_pieces(pieces, calls, stage.core.model, ours.toolchain.compiler, folder)
-    return found, outputs
+        pieces, outputs = count_calls(command, counter, side.calls, side.environment)
+    return judge_pieces(pieces, side.calls, stage.core.model, side.compiler, folder), outputs
 
 
-def _counted(entry: ArmResult, count: CallCount, error: float) -> ArmResult:
+def _counted(entry: CountedResult, count: CallCount, error: float) -> CountedResult:
     wrong = f"its outputs are off by {error:.1e}" if error > entry.most_error else ""
     return replace(
         entry, instructions=count.instructions, multiplies=count.multiplies, cycles=count.cycles,
@@ -186,17 +206,37 @@ def _counted(entry: ArmResult, count: CallCount, error: float) -> ArmResult:
     )  # fmt: skip
 
 
-def _matches(results: Sequence[ArmResult]) -> list[tuple[ArmResult, list[ArmResult]]]:
-    """Cannery's result of each network and core, and those of its rivals."""
-    found = []
-    for ours in (result for result in results if result.name == OURS):
-        same = (ours.network, ours.core)
-        others = [r for r in results if (r.network, r.core) == same and r.name != OURS]
-        found.append((ours, others))
+def _matches(results: Sequence[CountedResult]) -> list[tuple[CountedResult, list[CountedResult]]]:
+    """Cannery's results, each with those of its rivals, which follow it."""
+    found: list[tuple[CountedResult, list[CountedResult]]] = []
+    for result in results:
+        if result.name == OURS:
+            found.append((result, []))
+        else:
+            found[-1][1].append(result)
     return found
 
 
-def as_arm_table(results: Sequence[ArmResult]) -> str:
+def write_counted(
+    results: Iterable[CountedResult], folder: Path, program: str
+) -> list[CountedResult]:
+    """Each as it comes, and tables, figures and bars of all so far: `program`.md, .json, .svg."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found: list[CountedResult] = []
+    for result in results:
+        found.append(result)
+        print(f"{result.core} {result.network}: {result}", flush=True)
+        files = {
+            "md": as_counted_table(found),
+            "json": json.dumps([asdict(r) for r in found], indent=1),
+            "svg": as_counted_svg(found),
+        }
+        for suffix, text in files.items():
+            (folder / f"{program}.{suffix}").write_text(text)
+    return found
+
+
+def as_counted_table(results: Sequence[CountedResult]) -> str:
     """All by count and by model, and who is out, and why."""
     head = (
         "core", "network", "", "instructions", "of them the call", "multiply", "cycles by model",
@@ -221,7 +261,7 @@ def as_arm_table(results: Sequence[ArmResult]) -> str:
     return f"{table}\n\n{said}\n{absent}"
 
 
-def as_arm_svg(results: Sequence[ArmResult]) -> str:
+def as_counted_svg(results: Sequence[CountedResult]) -> str:
     """Bars of cycles by model, beside Cannery's."""
     return bars(
         (
