@@ -597,6 +597,20 @@ CHANGES: tuple[Change, ...] = (
         ("tests/ops/test_ways.py",),
     ),
     Change(
+        "bytes are copied one by one where there are vectors",
+        f"{_OPS}/movement/general.py",
+        "if self.job.isa.widest > 1 and operand.dtype == DType.FLOAT32:",
+        "if self.job.isa.widest > 1:",
+        ("tests/ops/test_scalar.py",),
+    ),
+    Change(
+        "a gathered row is half copied",
+        f"{_OPS}/indexing/gather.py",
+        "x, y, count = c.input(0), c.output, prod(shape)",
+        "x, y, count = c.input(0), c.output, prod(shape) // 2",
+        ("tests/ops/test_scalar.py",),
+    ),
+    Change(
         "a circular cache begins before its memory",
         f"{_OPS}/indexing/scatter.py",
         "(int)((start % {size} + {size}) % {size});",

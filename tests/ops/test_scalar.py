@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -13,12 +15,15 @@ from cannery.ops.indexing.gather import Gather, GatherElements, GatherND
 from cannery.ops.indexing.masks import OneHot, ReverseSequence, Trilu
 from cannery.ops.indexing.scatter import ScatterElements, ScatterND, TensorScatter
 from cannery.ops.logic import bits, compare, trigonometry
+from cannery.ops.movement.op import Slice
 from cannery.ops.ordering.cumulative import CumSum
 from cannery.ops.ordering.extremes import ArgMax, Hardmax, TopK
 from cannery.ops.reduce.op import ReduceMax
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.softmax.op import LogSoftmax, Softmax
-from ops.cases import all_cases
+from cannery.target.isa import isa
+from nets.net_bench import make_net_source
+from ops.cases import Net, all_cases
 
 INT64, BOOL, UINT8 = DType.INT64, DType.BOOL, DType.UINT8
 
@@ -105,3 +110,19 @@ def test_axes_of_one_element_are_not_empty(op: Op) -> None:
     assert op.infer(t(3, 1))[0].shape == (3, 1)
     with pytest.raises(CanneryError):
         op.infer(t(3, 0))
+
+
+def test_rows_of_bytes_are_copied_at_once() -> None:
+    """Of computed places, and parts of values; single elements by themselves."""
+    b = Net()
+    x, at = b.input("x", (1, 6, 10), DType.INT8), b.input("at", (4,), DType.INT32)
+    b.output(b.node(Gather(1), [x, at]))
+    b.output(b.node(Slice((0, 1, 0), (1, 6, 10), (1, 1, 1)), [x]))
+    b.output(b.node(Gather(2), [x, at]))
+    calls = make_net_source(b.build(), isa("avx2"), "net").calls
+    found = [re.findall(r"memcpy\(.*\);", call.kernel.code) for call in calls]
+    assert found == [
+        ["memcpy(&y[j0 * 10], &x[from * 10], 10u * sizeof y[0]);"],
+        ["memcpy(q, x + (o0), 50u * sizeof *q);"],
+        [],
+    ]

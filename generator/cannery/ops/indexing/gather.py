@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -41,8 +43,8 @@ class Gather(ScalarOp):
         before, after = x.shape[: self.axis], x.shape[self.axis + 1 :]
         with c.nest("j", indices.shape) as j:
             write_bounded(c, "from", indices.at(*j), x.shape[self.axis])
-            with c.nest("i", before) as i, c.nest("k", after) as k:
-                c(f"{c.output.at(*i, *j, *k)} = {x.at(*i, 'from', *k)};")
+            with c.nest("i", before) as i:
+                _copy(c, [*i, *j], [*i, "from"], after)
 
 
 @register
@@ -123,5 +125,15 @@ class GatherND(ScalarOp):
             for k in range(depth):
                 write_bounded(c, f"p{k}", indices.at(*j, str(k)), x.shape[b + k])
             place = [*j[:b], *(f"p{k}" for k in range(depth))]
-            with c.nest("i", x.shape[b + depth :]) as i:
-                c(f"{c.output.at(*j, *i)} = {x.at(*place, *i)};")
+            _copy(c, j, place, x.shape[b + depth :])
+
+
+def _copy(c: Body, to: Sequence[str], place: Sequence[str], shape: Sequence[int]) -> None:
+    """Copy a slice of the first input, of the last axes, to where the other indices say."""
+    x, y, count = c.input(0), c.output, prod(shape)
+    if count > 1:
+        first = ["0"] * len(shape)
+        c(f"memcpy(&{y.at(*to, *first)}, &{x.at(*place, *first)}, {count}u * sizeof {y.name}[0]);")
+        return
+    with c.nest("k", shape) as k:
+        c(f"{y.at(*to, *k)} = {x.at(*place, *k)};")

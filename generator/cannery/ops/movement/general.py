@@ -4,8 +4,9 @@ Transpose, Slice, Pad, Expand, nearest Resize, Cast between all types, elementwi
 operands broadcast, constants that are outputs: one loop nest over the output, in which each operand
 moves by a stride or a table per axis. Operands are dense; an image that is written may have a halo,
 or be part of a larger one. It uses vectors where every operand is contiguous or constant along the
-innermost loop, else it goes element by element. It does not test for padding: the innermost loop
-splits into runs of elements that exist and of elements that do not.
+innermost loop, and memcpy where integers are contiguous; else it goes element by element. It does
+not test for padding: the innermost loop splits into runs of elements that exist and of elements
+that do not.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class MovementGeneral(FixedSchedule):
     """See the module docstring."""
 
     id = "movement.general"
-    version = 3
+    version = 4
     want = Want(dense=True)
 
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -181,11 +182,13 @@ class _Nest:
         return [run for run in found if run.end > run.start]
 
     def copy(self, run: Run, inner: WalkLoop) -> str:
-        """How the C library moves a run if there are no vectors; or nothing."""
-        if len(self.plan) != 1 or self.job.isa.widest > 1:
+        """How the C library moves a run for which there are no vectors; or nothing."""
+        if len(self.plan) != 1:
             return ""
         node, used = self.plan[0]
         operand, axis = self.operands[used[0]], inner.axes[used[0]]
+        if self.job.isa.widest > 1 and operand.dtype == DType.FLOAT32:
+            return ""
         same = self.job.type(node.output).dtype == operand.dtype
         if isinstance(node.op, Elementwise) or not same or axis.table or axis.stride != 1:
             return ""
