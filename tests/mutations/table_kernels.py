@@ -101,8 +101,13 @@ CHANGES: tuple[Change, ...] = (
     ),
     _neon(
         "the second half of a vector takes the place of the first",
-        '"ins %0.d[1], %1"',
-        '"ins %0.d[0], %1"',
+        'f32x4_join_ordered(f32x4 low, uint64_t high)\n{\n    __asm__ volatile("ins %0.d[1], %1"',
+        'f32x4_join_ordered(f32x4 low, uint64_t high)\n{\n    __asm__ volatile("ins %0.d[0], %1"',
+    ),
+    _neon(
+        "the last two of four bytes are multiplied as the first two",
+        '"dup %0.8h, %1.h[" #second "]"',
+        '"dup %0.8h, %1.h[" #first "]"',
     ),
     _neon(
         "products in order all take the first lane",
@@ -123,6 +128,23 @@ CHANGES: tuple[Change, ...] = (
         "sums and differences of a shared product change places",
         'word = "add" if operation.word == "fma"',
         'word = "add" if operation.word == "fnma"',
+    ),
+    _ordered(
+        "bytes are repeated long before their weights are there", "if not overdraw and", "if 0 and"
+    ),
+    Change(
+        "products of other bytes share what is repeated",
+        "generator/cannery/ctext/byte_products.py",
+        'key = (f"{word}{found[2]}", inputs)',
+        'key = (f"{word}{found[2]}", "")',
+        ("tests/ctext/test_in_order.py",),
+    ),
+    Change(
+        "two pairs of products add up in int16 whatever the weights",
+        "generator/cannery/ctext/byte_products.py",
+        'if found[1] == "dot4":',
+        "if found:",
+        ("tests/ctext/test_in_order.py",),
     ),
     _ordered("loads go before stores to the same place", "or _reads_back(run)", "or not run"),
     _ordered("loads wait until nothing else can be done", "len(self.lows) < _WAITING", "False"),

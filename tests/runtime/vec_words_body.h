@@ -275,6 +275,25 @@ static void CHECKS(put2)(void)
         expect_int("put2_i8", LANES, j, q[j], q_one[0]);
         expect_int("put2_s16", LANES, j, w[j], w_one[0]);
     }
+#if LANES == 4 && defined(__aarch64__)
+    f32x4_put2_i8_held(q, f32x4_load(values), f32x4_load(values + 4), -3, 1);
+    for (j = 0; j < 8; ++j) {
+        const float low = values[j] < -3.0f ? -3.0f : values[j], held = low > 1.0f ? 1.0f : low;
+        int8_t one[4];
+        f32x4_put_i8(one, f32x4_set1(held), 0);
+        expect_int("put2_i8_held", LANES, j, q[j], one[0]);
+        values[j] = j % 3 == 0 ? -32000.0f : j % 3 == 1 ? 32000.0f : (float)j + 120.5f;
+    }
+    f32x4_put2_i8_positive(q, f32x4_load(values), f32x4_load(values + 4));
+    for (j = 0; j < 8; ++j) {
+        const int expected = j % 3 == 0 ? 0 : j == 2 ? 122 : j == 5 ? 126 : 127;
+        expect_int("put2_i8_positive", LANES, j, q[j], expected);
+    }
+    f32x4_put2_i8_held(q, f32x4_load(values), f32x4_load(values + 4), -128, 127);
+    expect_int("put2_i8_held", LANES, 0, q[0], -128);
+    expect_int("put2_i8_held", LANES, 1, q[1], 127);
+    j = 8;
+#endif
     expect_int("put2_u8", LANES, j, u[j], 99);
     expect_int("put2_i8", LANES, j, q[j], 99);
     expect_int("put2_s16", LANES, j, w[j], 99);

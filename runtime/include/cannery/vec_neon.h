@@ -623,6 +623,28 @@ CANNERY_NARROW(s16, int16_t, vst1_s16(p, vqmovn_s32(k)),
                vst1q_s16(p, vcombine_s16(vqmovn_s32(k), vqmovn_s32(l))))
 #undef CANNERY_NARROW
 
+#if defined(__aarch64__)
+CANNERY_INLINE void f32x4_put2_i8_held(int8_t *p, f32x4 v, f32x4 w, int8_t low, int8_t high)
+{
+    const int16x4_t first = vqmovn_s32(f32x4_to_i32_round(v));
+    int8x8_t bytes = vqmovn_s16(vqmovn_high_s32(first, f32x4_to_i32_round(w)));
+    if (low > -128) {
+        bytes = vmax_s8(bytes, vdup_n_s8(low));
+    }
+    if (high < 127) {
+        bytes = vmin_s8(bytes, vdup_n_s8(high));
+    }
+    vst1_s8(p, bytes);
+}
+
+CANNERY_INLINE void f32x4_put2_i8_positive(int8_t *p, f32x4 v, f32x4 w)
+{
+    const uint16x4_t first = vqmovun_s32(f32x4_to_i32_round(v));
+    const uint16x8_t both = vqmovun_high_s32(first, f32x4_to_i32_round(w));
+    vst1_s8(p, vqmovn_s16(vreinterpretq_s16_u16(both)));
+}
+#endif
+
 /* ---- int16: the first numbers of four pairs, then the second ones ------- */
 
 typedef int16x8_t p16x4;

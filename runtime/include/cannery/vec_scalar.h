@@ -46,6 +46,9 @@
  *   T_put_u8(p, v, zero), T_put_i8, T_put_s16   round to nearest even, add an int32, saturate;
  *                           |v| and |zero| below 2^30, no NaN; also _n(p, v, zero, n)
  *   T_put2_u8(p, v, w, zero) ...   L > 1: the same of two vectors, one after the other
+ *   f32x4_put2_i8_held(p, v, w, low, high)   the same without a zero point, clamped to two numbers;
+ * *                           v and w may be of any size; f32x4_put2_i8_positive(p, v, w)   the
+ *                           same to 0 .. 127, for v and w below 2^15. These only on AArch64
  *   T_zero(), T_set1(x)
  *
  * Between lanes

@@ -41,8 +41,9 @@ class Finish:
     """Renders these statements; `constants` are the arrays that they read.
 
     `start` is the array of the sums' initial values; empty: zeros. `small`: the results provably
-    fit the quick words for bytes. `fixed`: how single sums are scaled without floats;
-    `derived` is then the scale of a `channel`, if no array holds it.
+    fit the quick words for bytes; `largest`: no magnitude exceeds it before it is clamped. `fixed`:
+    how single sums are scaled without floats; `derived` is then the scale of a `channel`, if no
+    array holds it.
     """
 
     op: QuantizedProduct
@@ -56,6 +57,7 @@ class Finish:
     derived: str
     constants: tuple[ConstArray, ...]
     isa: Isa
+    largest: float = float("inf")
 
     @property
     def y(self) -> str:
@@ -158,6 +160,27 @@ class Finish:
             low, high = int(max(low, least + zero)), int(min(high, most + zero))
         return (zero, low, high) if low <= high else None
 
+    @property
+    def byte_bounds(self) -> tuple[int, int] | None:
+        """The bounds of results that may be clamped as bytes: converting saturates, all that comes
+        after the sums never falls where these grow, and rounding does not either.
+        """
+        op, gain = self.op, np.float32(1.0 if self.gain is None else self.gain)
+        saturates = self.isa.family == "arm" and self.isa.bits == 64
+        whole = op.result_dtype is DType.INT8 and bool(op.bound) and not self.table and gain > 0.0
+        last = op.activation[0] if len(op.activation) == 1 else None
+        if not (saturates and whole and (not op.activation or isinstance(last, Relu | Clip))):
+            return None
+        low, high = float(-op.bound), float(op.bound)
+        if isinstance(last, Relu):
+            low = max(low, 0.0)
+        if isinstance(last, Clip):
+            least, most = (
+                float(np.rint(np.float32(b) * gain)) for b in (last.minimum, last.maximum)
+            )
+            low, high = max(low, min(least, high)), min(high, max(most, low))
+        return int(low), int(high)
+
     def lines(
         self, v: Vec, acc: str, channel: str, pointer: str, *, floats: bool = False
     ) -> Sequence[str]:
@@ -201,7 +224,7 @@ class Finish:
                 for n, v in zip(places, vecs, strict=True):
                     factors = [f"{name}{n}" for name in self._factors]
                     whole = f"a{m}_{n}" if floats else f"{v.t}_from_i32(a{m}_{n})"
-                    found += self._value(v, f"v{n}", whole, factors)
+                    found += self._value(v, f"v{n}", whole, factors, as_bytes=len(vecs) == 2)
                 at = f"{pointer}{offset(m * pitch + vecs[0].start)}"
                 found += [*self._stored(vecs, [f"v{n}" for n in places], at), "}"]
             found.append("}")
@@ -228,20 +251,25 @@ class Finish:
             n += 2 if both else 1
         return found
 
-    def _value(self, v: Vec, name: str, whole: str, factors: Sequence[str]) -> list[str]:
-        """Statements that declare a vector of results, before they are rounded."""
+    def _value(
+        self, v: Vec, name: str, whole: str, factors: Sequence[str], *, as_bytes: bool = False
+    ) -> list[str]:
+        """Statements that declare a vector of results, before they are rounded; `as_bytes`: and
+        clamped, if they may be.
+        """
         t = v.t
         found = [f"{t} {name} = {t}_mul({whole}, {factors[0]});"]
         found += [f"{name} = {t}_add({name}, {bias});" for bias in factors[1:]]
         if self._clamps(v):
             return found
+        late = as_bytes and self.byte_bounds is not None
         if self.table:
             found.append(f"{name} = {self.table.c(f'{self.symbol}_table', t, name)};")
-        else:
+        elif not late:
             found += [f"{name} = {op.c(t, name)};" for op in self.op.activation]
         if self.gain is not None:
             found.append(f"{name} = {t}_mul({name}, {t}_set1({c_float(self.gain)}));")
-        if self.op.result_dtype is DType.FLOAT32 or not self.op.bound:
+        if self.op.result_dtype is DType.FLOAT32 or not self.op.bound or late:
             return found
         high = not self.small or self.op.bound < np.iinfo(self.op.dtype.value).max
         low = not self._is_positive
@@ -256,6 +284,11 @@ class Finish:
         if self._clamps(v):
             return self._clamped(v, values[0], pointer)
         zero = 0 if op.bound else op.zero or 0
+        if len(values) == 2 and self.byte_bounds:
+            low, high = self.byte_bounds
+            if (low, high) == (0, 127) and self.largest < np.iinfo(np.int16).max:
+                return [f"{v.t}_put2_i8_positive({pointer}, {', '.join(values)});"]
+            return [f"{v.t}_put2_i8_held({pointer}, {', '.join(values)}, {low}, {high});"]
         if len(values) == 2:
             word = Groups.PUTS[op.dtype].replace("put", "put2")
             return [f"{v.t}_{word}({pointer}, {', '.join(values)}, {zero});"]
@@ -322,7 +355,12 @@ def make_finish(
     if op.is_sum or vary:
         return finish
     added = job.constant(bias) if bias else np.zeros(1, np.float32)
-    finish = replace(finish, small=_is_small(op, largest, job.constant(scale), added))
+    most = _largest(largest, job.constant(scale), added)
+    finish = replace(
+        finish,
+        small=_is_small(op, most),
+        largest=most * abs(1.0 if finish.gain is None else finish.gain),
+    )
     if job.isa.has("soft_float"):
         return _without_floats(
             finish, largest * factor, job.constant(scale) / np.float32(factor), added
@@ -356,12 +394,16 @@ def _without_floats(finish: Finish, sums: NDArray[Any], scale: F32, bias: F32) -
     return replace(finish, fixed=fixed, derived=derived, constants=(*kept, *added))
 
 
-def _is_small(op: QuantizedProduct, sums: NDArray[Any], scale: F32, bias: F32) -> bool:
-    """Whether results stay within the range of `put`, judged by the largest sums."""
+def _largest(sums: NDArray[Any], scale: F32, bias: F32) -> float:
+    """The largest magnitude of sums in the scale of results, from the largest sums."""
+    return float((sums * np.abs(f64(scale)) + np.abs(f64(bias))).max(initial=0.0))
+
+
+def _is_small(op: QuantizedProduct, largest: float) -> bool:
+    """Whether results stay within the range of `put`, judged by the largest scaled sum."""
     grows = (o for o in op.activation if not isinstance(o, Relu | Clip))
     bounds = [b for o in op.activation if isinstance(o, Clip) for b in (o.minimum, o.maximum)]
     finite = [abs(b) for b in bounds if np.isfinite(b)]
-    largest = float((sums * np.abs(f64(scale)) + np.abs(f64(bias))).max(initial=0.0))
     return max([largest, *finite]) < LARGEST_PUT and not any(grows)
 
 
