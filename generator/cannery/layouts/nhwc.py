@@ -39,7 +39,8 @@ def make(
 
 
 def pitch_apart(channels: int, dtype: DType) -> int:
-    """The smallest pitch that keeps neighbouring pixels from sharing cache sets.
+    """The smallest pitch that keeps neighbouring pixels (or others that are read together) from
+    sharing cache sets.
 
     At multiples of `SHARED_SETS` bytes, the same channels of all pixels lie in at most 8 sets, so
     that windows of several rows evict what they read.

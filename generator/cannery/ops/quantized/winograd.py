@@ -6,7 +6,8 @@ nine weights are int16, products of pairs of channels are added in int32.
 
 A batch of tiles at a time: their inputs are transformed (16 positions x tiles x IC), then for each
 block of output channels the products of every position are summed over IC, in a register tile of
-MR tiles x NR vectors, transformed back, and finished. `batch`: tiles at a time.
+MR tiles x NR vectors, transformed back, and finished. `batch`: tiles at a time. Positions lie apart
+so that those of a tile do not share cache sets.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.ir.tensor import DType
 from cannery.layouts import Halo, Layout
+from cannery.layouts.nhwc import pitch_apart
 from cannery.ops.conv.geometry import ConvShape
 from cannery.ops.quantized.arithmetic import BYTES
 from cannery.ops.quantized.codes import why_not_codes
@@ -138,7 +140,7 @@ class QuantizedWinograd(Schedule):
         w, batch = job.graph.constants[s.weight], t.batch
         blocks, depth = _blocks(s, t, job.isa), _depth(s)
         finish = make_finish(job, op, w.reshape(-1, s.oc), np.zeros(s.oc, np.int64))
-        width = max(block.width for block in blocks)
+        pitch = pitch_apart(batch * depth, DType.INT16)
         code = render(
             "ops/quantized/winograd.c.j2",
             describe=describe(job), signature=signature(job, scratch=True, band=True),
@@ -146,12 +148,13 @@ class QuantizedWinograd(Schedule):
             depth=depth, mr=t.mr, unroll=t.unroll,
             g=Groups(DType.INT16, Way("dot", lane=job.isa.has("lane_fma"))),
             columns=-(-s.ow // OUTPUTS),
-            into=[_into(part, x, batch * depth) for part in _parts(s, job.isa)],
-            back=_back,
+            into=[_into(part, x, pitch) for part in _parts(s, job.isa)],
+            back=_back, pitch=pitch, apart=_sums_apart,
         )  # fmt: skip
         packed = pack_groups(_transformed(w, depth), blocks, job.isa)
         weights = ConstArray(f"{job.symbol}_w", packed, "weights [block][position][pair][vector]")
-        scratch = POSITIONS * batch * (2 * depth + 4 * width)
+        sums = max(_sums_apart(batch * block.width) for block in blocks)
+        scratch = POSITIONS * (2 * pitch + 4 * sums)
         return Kernel(code, (weights, *finish.constants), scratch, OUTPUTS)
 
 
@@ -165,6 +168,11 @@ def _batches(s: ConvShape, mr: int) -> list[int]:
     each, groups = 2 * POSITIONS * s.ic * mr, -(-_count(s) // mr)
     limits = (L1_BYTES, L2_BYTES // 4)
     return sorted({mr * even_size(groups, max(limit // each, 1)) for limit in limits})
+
+
+def _sums_apart(sums: int) -> int:
+    """The distance between positions of so many sums."""
+    return pitch_apart(sums, DType.INT32)
 
 
 def _blocks(s: ConvShape, t: Tunables, isa: Isa) -> tuple[VectorBlock, ...]:
