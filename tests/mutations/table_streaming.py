@@ -7,13 +7,16 @@ from mutations.change import Change, rows
 _C = "generator/cannery"
 _F = f"{_C}/frontends"
 _STREAMS = "tests/frontends/test_streaming_windows.py"
+_SEVERAL = (
+    _STREAMS, "tests/frontends/test_streaming_ends.py", "tests/frontends/test_streaming_axes.py"
+)  # fmt: skip
 _STORED = "tests/frontends/test_streaming_integers.py"
 
-_stepper = rows(f"{_F}/streaming/stepper.py", _STREAMS)
+_stepper = rows(f"{_F}/streaming/stepper.py", *_SEVERAL)
 _WHOLE = "tests/frontends/test_streaming_whole.py"
 _longer = rows(f"{_F}/lengths.py", _WHOLE)
 _whole = rows(f"{_F}/streaming/whole.py", _WHOLE)
-_calls = rows(f"{_F}/streaming/calls.py", _STREAMS)
+_calls = rows(f"{_F}/streaming/calls.py", *_SEVERAL)
 _PADS = "tests/frontends/test_streaming_pads.py"
 _lead = rows(f"{_F}/streaming/lead.py", _PADS)
 _joined = rows(f"{_F}/streaming/joined.py", _PADS)
@@ -24,8 +27,8 @@ _AFTER = "tests/emit/test_streaming.py::test_state_of_the_model_after_silence"
 _prewarm = rows(f"{_C}/api/net.py", _AFTER)
 _unfolded = rows(f"{_F}/streaming/unfolded.py", _PADS)
 _known = rows(f"{_F}/streaming/stepper.py", _PADS)
-_lengths = rows(f"{_F}/lengths.py", _STREAMS)
-_past = rows(f"{_F}/streaming/past.py", _STREAMS)
+_lengths = rows(f"{_F}/lengths.py", *_SEVERAL)
+_past = rows(f"{_F}/streaming/past.py", *_SEVERAL)
 _EDGES = "tests/frontends/test_streaming_edges.py"
 _edges = rows(f"{_F}/streaming/past.py", _EDGES)
 _cubic = rows(f"{_F}/streaming/resizing.py", _EDGES)
@@ -34,8 +37,8 @@ _products = rows(f"{_F}/streaming/windows.py", _STORED)
 _attention = rows(f"{_F}/streaming/attention.py", "tests/frontends/test_streaming_attention.py")
 _counting = rows(f"{_F}/streaming/counting.py", "tests/frontends/test_streaming_attention.py")
 _resizing = rows(f"{_F}/streaming/resizing.py", "tests/frontends/test_streaming_attention.py")
-_windows = rows(f"{_F}/streaming/windows.py", _STREAMS)
-_stream = rows(f"{_F}/streaming/stream.py", _STREAMS)
+_windows = rows(f"{_F}/streaming/windows.py", *_SEVERAL)
+_stream = rows(f"{_F}/streaming/stream.py", *_SEVERAL)
 _streaming = rows(f"{_F}/streaming/stepper.py", "tests/emit/test_streaming.py")
 _declared = rows(f"{_F}/streaming/states.py", "tests/emit/test_streaming.py")
 _rings = rows(f"{_C}/lowering/rings.py", "tests/lowering/test_rings.py",
@@ -50,10 +53,10 @@ _orders = rows(f"{_C}/emit/step.c.j2", "tests/emit/test_turns_everywhere.py")
 _turned = rows(f"{_C}/emit/steps.py", "tests/emit/test_turns.py")
 _split = rows(f"{_C}/emit/split.py", "tests/emit/test_turns.py")
 _clock = rows(f"{_F}/streaming/past.py",
-              "tests/frontends/test_streaming_windows.py::test_calls_of_several_sizes")  # fmt: skip
+              f"{_STREAMS}::test_calls_of_several_sizes")  # fmt: skip
 _shared = _clock
 _rates = rows(f"{_F}/streaming/past.py",
-              "tests/frontends/test_streaming_windows.py::test_random_networks")  # fmt: skip
+              f"{_STREAMS}::test_random_networks")  # fmt: skip
 _groups = rows(f"{_F}/streaming/groups.py",
                f"{_STREAMS}::test_short_calls_of_strides_beside_long_ones")  # fmt: skip
 _beginning = rows(f"{_F}/streaming/beginning.py", _PADS)
