@@ -689,6 +689,13 @@ CHANGES: tuple[Change, ...] = (
         ("tests/ops/test_linear_sum.py",),
     ),
     Change(
+        "positions of Winograd's algorithm on bytes share cache sets",
+        f"{_OPS}/quantized/winograd.py",
+        "return pitch_apart(sums, DType.INT32)",
+        "return sums",
+        ("tests/ops/test_ways.py",),
+    ),
+    Change(
         "products of bytes become floats whatever they give",
         f"{_OPS}/fixed_point/float_product.py",
         "if np.array_equal(op.clamped(found.value(products)), wanted):",

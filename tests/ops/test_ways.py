@@ -24,6 +24,7 @@ from cannery.ops.reduce.op import ReduceMean
 from cannery.schedule.schedule import legal
 from cannery.target.isa import isa
 from ops.cases import all_cases
+from ops.cases_quantized import convolution
 
 #: Weights of which no pair leaves int16, some do, and one is -128.
 WEIGHTS = {"small": 30, "large": 127, "lowest": -128}
@@ -135,6 +136,26 @@ def test_reductions_read_vectors(axes: tuple[int, ...]) -> None:
     trial = make_trial(graph, step, way, way.candidates(graph, step, target)[0], target, data)
     assert trial
     assert "f32x8_load" in way.kernel(trial.job("y")).code
+
+
+def test_positions_of_winograd_on_bytes_do_not_share_cache_sets() -> None:
+    """Neither of inputs (int16) nor of sums, whose distances in numbers the code shows."""
+    graph = convolution(DType.INT8, (1, 32, 32, 16), (3, 3), 16, 127, pads=((1, 1), (1, 1)))
+    target = isa("avx2")
+    (step,) = cut(graph)
+    (data,) = all_data(graph, [step], random_inputs(graph))
+    (way,) = (s for s in legal(graph, step, target) if s.id == "quantized.winograd")
+    batches = set()
+    for params in way.candidates(graph, step, target):
+        trial = make_trial(graph, step, way, params, target, data)
+        assert trial
+        code = way.kernel(trial.job("y")).code
+        ends = re.findall(r"(inputs|sums) \+ \(e \* (\d+)", code)
+        assert {name for name, _ in ends} == {"inputs", "sums"}
+        for name, numbers in ends:
+            assert int(numbers) * {"inputs": 2, "sums": 4}[name] % 512, params
+        batches.add(params["batch"])
+    assert {64} < batches
 
 
 def test_padding_on_the_right_alone_sets_nothing_before() -> None:
