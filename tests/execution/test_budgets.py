@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cannery.errors import ToolchainError
@@ -41,6 +42,12 @@ CYCLES = {
     ("pedestrian", "cortex-a55"): 230810,
     ("walking_policy", "cortex-a53"): 135378,
 }
+
+#: The same as int8.
+CYCLES_OF_BYTES = {
+    ("ball", "cortex-a53"): 11391,
+    ("ball", "cortex-a55"): 5690,
+}
 IN_ORDER = {"cortex-a53": "aarch64-a53", "cortex-a55": "aarch64-a55"}
 COMPILER = "gcc 12."
 
@@ -48,9 +55,17 @@ COMPILER = "gcc 12."
 SLACK = 1.005
 
 
-def counted(network: str, target: str, folder: Path, cpu: str = "") -> NetworkCount:
+def counted(
+    network: str, target: str, folder: Path, cpu: str = "", quantize: str = ""
+) -> NetworkCount:
     """One run of a network of the benchmarks."""
-    options = make_options(write_network(network, folder), {"target": target})
+    model, raw = write_network(network, folder), {"target": target}
+    if quantize:
+        samples = seeded_samples(import_graph(make_options(model, raw)), 4)
+        stacked = {name: np.concatenate([s[name] for s in samples]) for name in samples[0]}
+        np.savez(folder / "samples.npz", **stacked)
+        raw |= {"quantize": quantize, "calibration": str(folder / "samples.npz"), "max_loss": "1"}
+    options = make_options(model, raw)
     toolchain = toolchain_for(target)
     graph = import_graph(options)
     compiled = compile_graph(graph, options)
@@ -59,14 +74,16 @@ def counted(network: str, target: str, folder: Path, cpu: str = "") -> NetworkCo
     return count_network(compiled.source, compiled.files, toolchain, runner, sample, cpu)
 
 
-def need_counts(network: str, target: str, folder: Path, cpu: str = "") -> NetworkCount:
+def need_counts(
+    network: str, target: str, folder: Path, cpu: str = "", quantize: str = ""
+) -> NetworkCount:
     """The same; skips the test where nothing counts, or the compiler is not that of the budgets."""
     toolchain = need_toolchain(target)
     need_runner(toolchain, strict=True)
     if not toolchain.compiler.version.startswith(COMPILER):
         pytest.skip(f"budgets are those of {COMPILER}x")
     try:
-        return counted(network, target, folder, cpu)
+        return counted(network, target, folder, cpu, quantize)
     except ToolchainError as error:
         if "takes no plugins" in str(error):
             missing(str(error))
@@ -87,10 +104,20 @@ def test_networks_keep_their_cycles(network: str, cpu: str, tmp_path: Path) -> N
     assert found <= SLACK * CYCLES[network, cpu]
 
 
+@pytest.mark.parametrize(("network", "cpu"), CYCLES_OF_BYTES)
+def test_networks_of_bytes_keep_their_cycles(network: str, cpu: str, tmp_path: Path) -> None:
+    found = need_counts(network, IN_ORDER[cpu], tmp_path, cpu, "int8").cycles
+    assert found is not None
+    assert found <= SLACK * CYCLES_OF_BYTES[network, cpu]
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         for key in BUDGETS:
             sys.stdout.write(f"    {key}: {counted(*key, Path(name)).instructions},\n")
         for network, cpu in CYCLES:
             found = counted(network, IN_ORDER[cpu], Path(name), cpu).cycles
+            sys.stdout.write(f"    {(network, cpu)}: {found:.0f},\n")
+        for network, cpu in CYCLES_OF_BYTES:
+            found = counted(network, IN_ORDER[cpu], Path(name), cpu, "int8").cycles
             sys.stdout.write(f"    {(network, cpu)}: {found:.0f},\n")
