@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cannery.cli import invoke
+from cannery.emit.dispatch import dispatching_files
 from cannery.emit.source import Source
 from cannery.options import make_options
 from cannery.pipeline import Compiled, compile_model
@@ -94,6 +96,19 @@ def test_several_instruction_sets_have_the_largest(tmp_path: Path) -> None:
     assert f"_STEP_WORKSPACE_BYTES {max(s.step_workspace for s in each)}u" in head
     assert f"_STEP_8_WORKSPACE_BYTES {max(s.blocks[0].step_workspace for s in each)}u" in head
     assert f"NET_WORKSPACE_BYTES {max(s.single_bytes for s in each)}u" in head
+
+
+def test_the_header_of_several_names_what_is_enough_for_all(tmp_path: Path) -> None:
+    part = source(tmp_path, causal(64), block=("1", "8"))
+    larger = replace(part.workspace, bytes=4096, of_steps=4096)
+    other = replace(part, workspace=larger, blocks=(replace(part.blocks[0], workspace=larger),))
+    files = dispatching_files(
+        "net", [replace(other, name="net_a"), replace(part, name="net_b")], "x"
+    )
+    head = files["net.h"][:].decode()
+    assert f"_STEP_WORKSPACE_BYTES {other.step_workspace}u" in head
+    assert f"_STEP_8_WORKSPACE_BYTES {other.blocks[0].step_workspace}u" in head
+    assert f"NET_WORKSPACE_BYTES {other.single_bytes}u" in head
 
 
 def test_calls_of_each_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

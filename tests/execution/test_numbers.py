@@ -10,8 +10,11 @@ import pytest
 from cannery.emit.files import output_files
 from cannery.emit.source import Source
 from cannery.execution.error_bounds import _winograd, error_bounds
+from cannery.execution.function_bounds import RULES
+from cannery.execution.normalization_bounds import standardized
 from cannery.execution.numbers import box_samples, numbers_of
 from cannery.execution.program import network_program
+from cannery.execution.spans import Span
 from cannery.ir.graph import Graph, GraphBuilder
 from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
@@ -315,6 +318,32 @@ def test_where_functions_have_no_bound(op: Op, box: tuple[float, float], reason:
 
     (bound,) = error_bounds(made(single, "generic"), *box)
     assert bound.error is None and reason in bound.reason
+
+
+@pytest.mark.parametrize("op", [Exp(), Log(), Sqrt(), Div(), Reciprocal(), Square(), HardSwish()])
+def test_errors_of_inputs_are_carried_on(op: Op) -> None:
+    """Values at the ends of what their errors allow: results differ by no more than the bound."""
+    (rule,) = (rule for kinds, rule in RULES if isinstance(op, kinds))
+    rng = np.random.default_rng(0)
+    exact = [rng.uniform(0.5, 4.0, 200) for _ in range(2 if isinstance(op, Div) else 1)]
+    errors = [rng.uniform(0.0, 0.1, 200) for _ in exact]
+    span = rule(op, [Span(x, x, e) for x, e in zip(exact, errors, strict=True)])
+    (right,) = op.reference(*exact)
+    for signs in np.ndindex(*[2] * len(exact)):
+        moved = [x + (1 - 2 * s) * e for x, e, s in zip(exact, errors, signs, strict=True)]
+        assert (np.abs(op.reference(*moved)[0] - right) <= span.error).all()
+
+
+def test_errors_before_a_normalisation_are_carried_on() -> None:
+    """Also where values hardly differ, so that they grow."""
+    rng = np.random.default_rng(1)
+    for spread in (1.0, 1e-3):
+        x, error = spread * rng.standard_normal((20, 16)), spread * rng.uniform(0.0, 0.1, (20, 16))
+        span = standardized(Span(x, x, error), (1,), 1e-6)
+        moved = x + error * rng.choice([-1.0, 1.0], x.shape)
+        op = LayerNormalization((1,), 1e-6)
+        wrong = np.abs(op.reference(moved)[0] - op.reference(x)[0])
+        assert (wrong <= span.error).all() and (wrong > 0.0).all()
 
 
 def test_choices_that_may_turn_out_otherwise() -> None:

@@ -114,7 +114,7 @@ CHANGES: tuple[Change, ...] = (
         f"{_C}/emit/source.py",
         "return self.states.next_at(self._end_of_steps)",
         "return self.states.next_at(self.base)",
-        ("tests/emit/test_step_workspace.py",),
+        ("tests/emit/test_streaming.py",),
     ),
     Change(
         "libraries for several instruction sets name the memory of one",

@@ -343,6 +343,7 @@ CHANGES: tuple[Change, ...] = (
         "the workspace is that of the plainest",
         "bytes_ = max(part.single_bytes for part in parts)",
         "bytes_ = parts[-1].workspace.bytes",
+        "tests/emit/test_step_workspace.py",
     ),
     _source(
         "the hash forgets the weights",
