@@ -18,7 +18,9 @@ import cannery
 from cannery.api.net import Net as Network
 from cannery.choose.lookup import find_record
 from cannery.cli import cli
+from cannery.emit.source import Source
 from cannery.errors import CanneryError, OptionError
+from cannery.execution import program
 from cannery.frontends.streaming import AUTO, to_streaming
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
@@ -552,21 +554,33 @@ def test_python_begins_after_silence(tmp_path: Path) -> None:
     assert np.abs(net.step(after, zeros) - y).max() < 1e-6
 
 
-def test_verify_judges_calls_of_each_size(tmp_path: Path) -> None:
-    """The file is cut into calls of each size, and one that is wrong is wrong for each."""
+def test_verify_judges_calls_of_each_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is cut into calls of each size, in parts: programs do not grow with the sequence."""
     need_program("gcc")
+    monkeypatch.setattr(program, "_PART_BYTES", 0)
+    monkeypatch.setattr(program, "_PART_SAMPLES", 8)
     file = write_h5(tmp_path / "net.h5", causal(20))
     whole = cannery.load(file, isa="generic")
     x = np.random.default_rng(5).random((1, 20, F), np.float32)
     (given,), (name,) = ([t.name for t in ts] for ts in (whole.inputs, whole.outputs))
+    parts: list[int] = []
 
     def judged(expected: Array) -> cannery.VerifyResult:
         against = {name: expected}
         return cannery.verify(
-            file, inputs={given: x}, against=against, streaming=True, block=(1, 8), isa="generic"
+            file, inputs={given: x}, against=against, streaming=True, block=(1, 5), isa="generic"
         )
 
-    right, wrong = judged(whole(x)), judged(whole(x) + 1)
+    right = judged(whole(x))
     assert right.passed
-    assert right.compared == {name: "against, 20 samples", f"{name}, 8 steps": "against, 2 calls"}
+    assert right.compared == {name: "against, 20 samples", f"{name}, 5 steps": "against, 4 calls"}
+    data = program._data
+
+    def counted(source: Source, samples: Sequence[program.Sample]) -> bytes:
+        parts.append(len(samples))
+        return data(source, samples)
+
+    monkeypatch.setattr(program, "_data", counted)
+    wrong = judged(whole(x) + (np.arange(20) == 19)[:, None].astype(np.float32))
+    assert parts == [8, 8, 4, 4]
     assert min(wrong.errors.values()) > 100 * wrong.max_error

@@ -64,7 +64,7 @@ def test_every_step_has_a_time(context: Context) -> None:
 
 def test_a_report_of_other_steps_is_an_error(tmp_path: Path) -> None:
     source = small_network()
-    program = NetworkProgram(tmp_path / "driver", source, 1)
+    program = NetworkProgram(tmp_path / "driver", source, 1, lambda _: program)
     for steps in ("[1.0]", "[]"):
         runner = Runner(("sh", "-c", f"echo '{{\"steps\": {steps}}}'"), Origin.DEVICE)
         with pytest.raises(ToolchainError, match="not all steps were timed"):

@@ -72,6 +72,12 @@ def test_calls_are_joined_to_larger_ones() -> None:
         join_calls(calls[:3], small, large)
 
 
+def test_an_error_names_the_axis_of_time() -> None:
+    graph = replace(running_sum(), notes=("time is axis 1 of 'x'",))
+    with pytest.raises(OptionError, match=r"one sequence are a multiple of it along axis 1 of 'x'"):
+        input_samples(graph, {"x": X[0]})
+
+
 def test_several_sequences_are_to_be_joined() -> None:
     with pytest.raises(OptionError, match=r"3 sequences of shape \(1, 6, 2\), .*join .* axis 1"):
         input_samples(running_sum(), {"x": np.concatenate([X] * 3)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,5 +82,7 @@ def test_large_networks_and_long_measurements_have_more_time() -> None:
         macs = 400_000_000
 
     runner = Runner((), Origin.HOST)
-    slow = program.NetworkProgram(Path("driver"), Large(), 1)._patient(runner, 2.0, 10.0)  # type: ignore[arg-type]
+    large: Any = Large()
+    made = program.NetworkProgram(Path("driver"), large, 1, pytest.fail)
+    slow = made._patient(runner, 2.0, 10.0)
     assert slow.timeout == 120.0 + 3 * 10.0 + 200.0

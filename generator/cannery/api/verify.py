@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cannery.api.model import given_arrays, given_model
 from cannery.errors import OptionError
 from cannery.execution.layers import LayerCheck, check_layers
-from cannery.execution.program import Sample, network_program
+from cannery.execution.program import Sample, in_parts, network_program
 from cannery.execution.samples import (
     Samples,
-    errors_by_output,
+    Worst,
+    add_errors,
     reference_outputs,
     seeded_samples,
 )
-from cannery.execution.sequences import (
-    input_samples,
-    input_steps,
-    join_calls,
-    output_samples,
-    with_states,
-)
+from cannery.execution.sequences import each_sample, input_steps, join_calls, output_samples
 from cannery.ir.graph import Graph
 from cannery.measure.identify import ask
 from cannery.options import Options
@@ -61,10 +57,12 @@ class VerifyResult:
 @dataclass(frozen=True)
 class _Given:
     """What a network is judged on: its samples, and what is expected of them; if that is empty, the
-    references compute it. `what` is both in words.
+    references compute it. `what` is both in words. Samples can be read once: those of a sequence
+    have the states before each call, which the references compute on the way.
     """
 
-    samples: Sequence[Sample]
+    samples: Iterable[Sample]
+    count: int
     expected: Sequence[Sample]
     what: str
 
@@ -139,30 +137,45 @@ def _verified(
 ) -> VerifyResult:  # fmt: skip
     toolchain = find_toolchain(options)
     runner = toolchain.runner()
-    samples = given.samples
     compiled = compile_graph(graph, options)
     source = compiled.source
     tell(f"building {options.name} for {toolchain.target.name}")
-    with network_program(source, compiled.files, toolchain, samples) as program:
-        found = program.run(runner)
+    parts = in_parts(source, given.samples)
+    first = next(parts)
+    with network_program(source, compiled.files, toolchain, first) as program:
+        outputs = program.run_in_parts(runner, chain([first], parts))
+        errors = _errors(outputs, given.expected, judge_graph(options))
         if device:
             runner = ask(toolchain, runner, program.executable)
-    expected = given.expected or reference_outputs(judge_graph(options), samples)
-    errors, most = errors_by_output(found, expected), source.max_error
-    steps = tuple(check_layers(source, toolchain, runner, samples[0])) if layers else ()
+    most = source.max_error
+    steps = tuple(check_layers(source, toolchain, runner, first[0])) if layers else ()
     passed = all(error <= most for error in errors.values())
     passed &= not any(step.fault for step in steps)
     return VerifyResult(
-        passed, errors, most, len(samples), toolchain.target.name, runner.origin.value, steps,
+        passed, errors, most, given.count, toolchain.target.name, runner.origin.value, steps,
         dict.fromkeys(errors, given.what),
     )  # fmt: skip
 
 
+def _errors(
+    parts: Iterable[tuple[Sequence[Sample], Sequence[Sample]]], given: Sequence[Sample],
+    judge: Graph,
+) -> dict[str, float]:  # fmt: skip
+    """The error of each output over all parts of samples, of which only one is kept at a time."""
+    rest = iter(given)
+    worst: dict[str, Worst] = {}
+    for samples, outputs in parts:
+        expected = [*islice(rest, len(outputs))] if given else reference_outputs(judge, samples)
+        add_errors(worst, outputs, expected)
+    return {name: each.error for name, each in worst.items()}
+
+
 def _given(graph: Graph, inputs: Samples | None, against: Samples | None) -> _Given:
     """The samples of a network, and the outputs given for them, if any."""
-    samples = seeded_samples(graph) if inputs is None else input_samples(graph, inputs)
+    samples = seeded_samples(graph) if inputs is None else input_steps(graph, inputs)
+    count = len(samples)
     if against is None:
-        return _Given(samples, [], f"reference, {_counted(len(samples))}")
+        return _Given(each_sample(graph, samples), count, [], f"reference, {_counted(count)}")
     if graph.calls is not None and graph.calls.latency:
         raise OptionError(
             f"outputs are late by {_counted(graph.calls.latency, 'step')}", where=_where(against),
@@ -174,12 +187,13 @@ def _given(graph: Graph, inputs: Samples | None, against: Samples | None) -> _Gi
             cure=f"--block {graph.calls.steps * graph.calls.every} has outputs in each",
         )  # fmt: skip
     given = output_samples(graph, against)
-    if len(given) != len(samples):
+    if len(given) != count:
         raise OptionError(
-            f"it has {_counted(len(given))}, the inputs have {_counted(len(samples))}",
+            f"it has {_counted(len(given))}, the inputs have {_counted(count)}",
             where=_where(against), cure="both need the same number",
         )  # fmt: skip
-    return _Given(samples, given, f"{_name(against)}, {_counted(len(samples))}")
+    what = f"{_name(against)}, {_counted(count)}"
+    return _Given(each_sample(graph, samples), count, given, what)
 
 
 def _cut(
@@ -192,10 +206,11 @@ def _cut(
     steps = [] if inputs is None else input_steps(graph, inputs)
     if not steps or not states.isdisjoint(steps[0]):
         return _given(larger, None, None)
-    samples = list(with_states(larger, join_calls(steps, graph, larger)))
+    calls = join_calls(steps, graph, larger)
     expected = join_calls(given.expected, graph, larger) if given.expected else []
     judge = _name(against) if against is not None else "reference"
-    return _Given(samples, expected, f"{judge}, {_counted(len(samples), 'call')}")
+    what = f"{judge}, {_counted(len(calls), 'call')}"
+    return _Given(each_sample(larger, calls), len(calls), expected, what)
 
 
 def _counted(number: int, what: str = "sample") -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,10 @@ _SLOWEST = 4e6
 #: Runs of each checked sample, and most runs of one timed call.
 _CHECKS = 6
 _CALLS = 4
+
+#: What the samples of a program take at most with their outputs, unless they are that few.
+_PART_BYTES = 64 << 20
+_PART_SAMPLES = 16
 
 #: Other failures, by the driver's report.
 _REPETITIONS = {
@@ -99,6 +105,18 @@ class NetworkProgram:
     executable: Path
     source: Source
     samples: int
+    #: Builds it in the same place with other samples.
+    load: Callable[[Sequence[Sample]], NetworkProgram] = field(repr=False, compare=False)
+
+    def run_in_parts(
+        self, runner: Runner, parts: Iterable[Sequence[Sample]]
+    ) -> Iterator[tuple[Sequence[Sample], list[dict[str, RefArray]]]]:
+        """Parts of samples (`in_parts`) with their outputs; the program has the first ones.
+
+        For the others it is built anew. Raises ToolchainError like `run`.
+        """
+        for k, part in enumerate(parts):
+            yield part, (self.load(part) if k else self).run(runner)
 
     def run(self, runner: Runner) -> list[dict[str, RefArray]]:
         """The outputs of every sample by name in the graph, float32 where they are float.
@@ -291,6 +309,15 @@ def _from_bytes(tensor: Tensor, text: str) -> RefArray:
         raise ToolchainError("damaged output", where=tensor.name) from None
 
 
+def in_parts(source: Source, samples: Iterable[Sample]) -> Iterator[list[Sample]]:
+    """As many samples at once as a program may have: their states are far larger than a step."""
+    bytes_each = sum(t.type.bytes for t in (*source.inputs, *source.outputs))
+    most = max(_PART_SAMPLES, _PART_BYTES // max(1, bytes_each))
+    rest = iter(samples)
+    while part := list(islice(rest, most)):
+        yield part
+
+
 def _data(source: Source, samples: Sequence[Sample]) -> bytes:
     return b"".join(
         np.ascontiguousarray(tensor.from_graph(sample[tensor.source])).tobytes()
@@ -336,12 +363,7 @@ def network_program(
         text = render_model(source, "cannery bench", lap=lap_symbol(source))
         files = {**files, f"{source.name}.c": text.encode()}
     with temporary_folder() as folder:
-        write(folder, {**files, "driver_data.bin": _data(source, samples) or b"\0"})
-        driver = (
-            _macros(source, len(samples), threads=threads, laps=laps).encode()
-            + _DRIVER.read_bytes()
-        )
-        write(folder, {"driver.c": driver, **device_sources()})
+        write(folder, {**files, **device_sources()})
         if source.apart:
             write(folder, {"driver_weights.bin": files[f"{source.name}.weights"]})
         if threads:
@@ -349,7 +371,19 @@ def network_program(
         pool = f"{source.name}{OPENMP_SOURCE}"  # needs a flag, and is not used here
         units = [name for name in files if name.endswith(".c") and name != pool]
         text = ninja_file(toolchain, [*units, "driver.c"], executable=_EXECUTABLE)
-        failures = run_ninja(folder, text)
-        if failures:
-            raise build_error(failures, toolchain)
-        yield NetworkProgram(folder / _EXECUTABLE, source, len(samples))
+
+        def load(samples: Sequence[Sample]) -> NetworkProgram:
+            macros = _macros(source, len(samples), threads=threads, laps=laps)
+            write(folder, _driver(macros, _data(source, samples)))
+            failures = run_ninja(folder, text)
+            if failures:
+                raise build_error(failures, toolchain)
+            return NetworkProgram(folder / _EXECUTABLE, source, len(samples), load)
+
+        yield load(samples)
+
+
+def _driver(macros: str, data: bytes) -> dict[str, bytes]:
+    """The driver and its data, which other data change as well: ninja sees only the source."""
+    begin = f"/* {sha256(data).hexdigest()} */\n{macros}"
+    return {"driver_data.bin": data or b"\0", "driver.c": begin.encode() + _DRIVER.read_bytes()}

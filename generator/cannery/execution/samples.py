@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -109,17 +111,38 @@ def join_samples(samples: Sequence[Mapping[str, RefArray]]) -> dict[str, RefArra
     return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
+@dataclass
+class Worst:
+    """max|y - r| and max|r| of arrays; `off` is infinite if one is NaN or infinite where the other
+    is not.
+    """
+
+    off: float = 0.0
+    largest: float = 0.0
+
+    def add(self, found: RefArray, expected: RefArray) -> None:
+        """Take in y and r of the same shape."""
+        y, r = found.astype(np.float64), expected.astype(np.float64)
+        finite = np.isfinite(r)
+        same = np.array_equal(y[~finite], r[~finite], equal_nan=True)
+        if not same or not np.isfinite(y[finite]).all():
+            self.off = inf
+        else:
+            off = float(np.max(np.abs(y[finite] - r[finite]), initial=0.0))
+            self.off = max(self.off, off)
+            self.largest = max(self.largest, float(np.max(np.abs(r[finite]), initial=0.0)))
+
+    @property
+    def error(self) -> float:
+        """max|y - r| / max|r|."""
+        return self.off / self.largest if self.largest else self.off
+
+
 def relative_error(found: RefArray, expected: RefArray) -> float:
     """max|y - r| / max|r|; infinite if one is NaN or infinite where the other is not."""
-    y, r = found.astype(np.float64), expected.astype(np.float64)
-    finite = np.isfinite(r)
-    if not np.array_equal(y[~finite], r[~finite], equal_nan=True):
-        return float("inf")
-    if not np.isfinite(y[finite]).all():
-        return float("inf")
-    worst = float(np.max(np.abs(y[finite] - r[finite]), initial=0.0))
-    largest = float(np.max(np.abs(r[finite]), initial=0.0))
-    return worst / largest if largest else worst
+    worst = Worst()
+    worst.add(found, expected)
+    return worst.error
 
 
 def reference_outputs(graph: Graph, samples: Sequence[Sample]) -> list[dict[str, RefArray]]:
@@ -132,5 +155,16 @@ def errors_by_output(
     found: Sequence[Mapping[str, RefArray]], expected: Sequence[Mapping[str, RefArray]]
 ) -> dict[str, float]:
     """The largest error of each output, relative to the largest value over all samples."""
-    y, r = join_samples(found), join_samples(expected)
-    return {name: relative_error(y[name], r[name]) for name in r}
+    worst: dict[str, Worst] = {}
+    add_errors(worst, found, expected)
+    return {name: each.error for name, each in worst.items()}
+
+
+def add_errors(
+    worst: dict[str, Worst], found: Sequence[Mapping[str, RefArray]],
+    expected: Sequence[Mapping[str, RefArray]],
+) -> None:  # fmt: skip
+    """Take in the outputs of further samples, by name."""
+    for outputs, wanted in zip(found, expected, strict=True):
+        for name, array in wanted.items():
+            worst.setdefault(name, Worst()).add(outputs[name], array)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +12,12 @@ from cannery.execution.program import Sample
 from cannery.execution.samples import Samples, read_samples
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
-from cannery.ir.orders import from_model, model_type
+from cannery.ir.orders import from_model, model_type, noted_time
 from cannery.ir.registry import RefArray
 from cannery.npz import read_arrays
 
 #: What the axes of sequences have to be.
-_SEQUENCES = "that is a call; along time a multiple of it, the steps of one sequence"
+_SEQUENCES = "that is a call; the steps of one sequence are a multiple of it along "
 
 
 def input_steps(graph: Graph, given: Samples) -> list[dict[str, RefArray]]:
@@ -31,9 +31,13 @@ def input_steps(graph: Graph, given: Samples) -> list[dict[str, RefArray]]:
 
 def input_samples(graph: Graph, given: Samples) -> list[Sample]:
     """The same with all inputs: the references compute the states that are not given."""
-    steps = input_steps(graph, given)
+    return [*each_sample(graph, input_steps(graph, given))]
+
+
+def each_sample(graph: Graph, steps: Sequence[Sample]) -> Iterable[Sample]:
+    """The same from what `input_steps` returns, one after the other: states may be large."""
     left_out = bool(steps) and steps[0].keys() != set(graph.inputs)
-    return list(with_states(graph, steps)) if left_out else [*steps]
+    return _with_states(graph, steps) if left_out else steps
 
 
 def output_samples(graph: Graph, given: Samples) -> list[Sample]:
@@ -117,7 +121,7 @@ def next_state(
     return {s.input: values[s.output].astype(state[s.input].dtype, copy=False) for s in due}
 
 
-def with_states(graph: Graph, steps: Sequence[Sample]) -> Iterator[Sample]:
+def _with_states(graph: Graph, steps: Sequence[Sample]) -> Iterator[Sample]:
     """These calls of one sequence with the states before each, which the references compute."""
     state = first_state(graph)
     for number, step in enumerate(steps, 1):
@@ -139,8 +143,16 @@ def _steps(
         for name in (n for n in types if n in arrays):
             _require_one(arrays[name], types[name].shape, f"{where}, {name!r}")
         arrays = {n: _cut(a, types[n].shape) if n in types else a for n, a in arrays.items()}
-    samples = read_samples(arrays, types, where, *([_SEQUENCES] if left_out else []))
+    axes = [_SEQUENCES + _noted(graph)] if left_out else []
+    samples = read_samples(arrays, types, where, *axes)
     return [from_model(graph, sample) for sample in samples]
+
+
+def _noted(graph: Graph) -> str:
+    """The axes of time of its inputs, as far as notes say them."""
+    found = {value: noted_time(graph, value) for value in graph.inputs}
+    axes = [f"axis {axis} of {value!r}" for value, axis in found.items() if axis is not None]
+    return ", ".join(axes) or "time"
 
 
 def _require_one(array: RefArray, shape: tuple[int, ...], where: str) -> None:

@@ -32,6 +32,17 @@ def model_axis(graph: Graph, value: str, axis: int) -> int:
     return 1 if axis == len(graph.types[value].shape) - 1 else axis + 1
 
 
+def time_note(value: str, axis: int) -> str:
+    """The note (`Graph.notes`) that says which axis of an input, in the model, is time."""
+    return f"time is axis {axis} of {value!r}"
+
+
+def noted_time(graph: Graph, value: str) -> int | None:
+    """The axis that a note says, if one does."""
+    axes = range(graph.types[value].rank)
+    return next((axis for axis in axes if time_note(value, axis) in graph.notes), None)
+
+
 def from_model(graph: Graph, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Arrays of inputs or outputs by name, from the order of the model to that of the graph."""
     first = graph.channels_first

@@ -21,6 +21,7 @@ from cannery.frontends.streaming.whole import Whole, whole_after, whole_of
 from cannery.frontends.streaming.windows import along_time
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step, shrunk
 from cannery.ir.graph import Array, Calls, Graph, Node
+from cannery.ir.orders import model_axis, time_note
 from cannery.ir.registry import Elementwise
 from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Identity, Reshape, Transpose
@@ -120,8 +121,7 @@ class Stepper:
         if not any(isinstance(node.op, Recurrent) for node in self.graph.nodes):
             for value, time in self.times.items():
                 if time is not None:
-                    steps = self.graph.types[value].shape[time]
-                    yield f"time is the axis of {steps} steps of {value!r}"
+                    yield time_note(value, model_axis(self.graph, value, time))
 
     def _node(self, node: Node) -> None:
         b = self.builder
