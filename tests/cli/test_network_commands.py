@@ -351,7 +351,7 @@ def test_verify_fails_if_any_output_is_wrong(
     need_toolchain("generic")
     model = write_tiny_classifier(tmp_path / "tiny.h5")
     found = {f"y{k}": error for k, error in enumerate(errors)}
-    monkeypatch.setattr(verify, "errors_by_output", lambda found_, expected: found)
+    monkeypatch.setattr(verify, "_errors", lambda *given: found)
     assert invoke(["verify", str(model), "--target", "generic"]) == code
 
 

@@ -584,3 +584,15 @@ def test_verify_judges_calls_of_each_size(tmp_path: Path, monkeypatch: pytest.Mo
     wrong = judged(whole(x) + (np.arange(20) == 19)[:, None].astype(np.float32))
     assert parts == [8, 8, 4, 4]
     assert min(wrong.errors.values()) > 100 * wrong.max_error
+
+
+def test_calls_of_a_network_without_a_past(tmp_path: Path) -> None:
+    """Where the axis of time is named; in blocks of any size, also after silence."""
+    need_program("gcc")
+    layer = LayerSpec("Activation", "act", (), {"activation": "tanh"}, {})
+    file = write_h5(tmp_path / "net.h5", chain_(image("x", 8, F), layer))
+    net = cannery.load(file, streaming=True, block=(1, 4), time_axis={"x": 1}, isa="generic")
+    x = np.random.default_rng(1).standard_normal((1, 8, F)).astype(np.float32)
+    for state in (net.new_state(), net.new_state(prewarm=True)):
+        found = [net.step(state, x[:, a:b]) for a, b in ((0, 1), (1, 5), (5, 6))]
+        assert np.abs(np.concatenate(found, axis=1) - np.tanh(x[:, :6])).max() < 1e-6

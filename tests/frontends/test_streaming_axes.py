@@ -88,6 +88,26 @@ def test_an_axis_that_needs_no_later_steps_is_time(latency: int | str) -> None:
     assert found.calls.latency == 0
 
 
+def test_rows_of_frames_are_not_taken_for_time_by_chance() -> None:
+    """Where the frames cannot be, as a layer mixes them; the rows can, if they are named."""
+    b = Net()
+    x = b.node(Softmax(1), [b.input("x", (1, 8, 4, 6, 2))])
+    graph = b.graph(b.node(CumSum(2), [x]))
+    with pytest.raises(UnsupportedError, match=r"axis 1 of 'x', the frames, .*--time-axis x=2 "):
+        to_streaming(graph)
+    assert to_streaming(graph, time_axis={"x": 2}).types["x"].shape == (1, 8, 1, 6, 2)
+
+
+def test_a_network_without_a_past_streams_along_a_named_axis() -> None:
+    """Its state is a number that stays 0; no other axis is known to be time."""
+    graph = network(chain(conv(0, 0, taps=1), node(Tanh())))
+    with pytest.raises(UnsupportedError, match=r"no state.*--time-axis"):
+        to_streaming(graph)
+    found = to_streaming(graph, 4, time_axis={"x": 1})
+    assert found.types["x"].shape == (1, 4, 3)
+    assert [found.types[state.input].elements for state in found.states] == [1]
+
+
 def test_an_axis_whose_steps_reach_the_output_is_time() -> None:
     """Not that of channels, which a softmax mixes: an output is what it is after the last one."""
     b = Net()

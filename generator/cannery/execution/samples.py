@@ -165,6 +165,6 @@ def add_errors(
     expected: Sequence[Mapping[str, RefArray]],
 ) -> None:  # fmt: skip
     """Take in the outputs of further samples, by name."""
-    for outputs, wanted in zip(found, expected, strict=True):
-        for name, array in wanted.items():
-            worst.setdefault(name, Worst()).add(outputs[name], array)
+    y, r = join_samples(found), join_samples(expected)
+    for name in r:
+        worst.setdefault(name, Worst()).add(y[name], r[name])

@@ -39,6 +39,10 @@ class AheadError(OptionError):
     """Outputs need later steps than the latency allows, with some times of the inputs."""
 
 
+#: The rank of images that move.
+_OF_FRAMES = 5
+
+
 class StuckError(UnsupportedError):
     """A layer that does not work with some times of the inputs, after `done` that do."""
 
@@ -71,11 +75,30 @@ def first_that_works(
     if done:
         best = min(done, key=lambda each: each.rank)
         tried = [*(each.times for each in done), *(each.times for each in failed)]
+        _require_frames(graph, best.times, failed)
         _warn_of_longer(graph, best.times, tried)
         return best.found
     if not failed:
         raise UnsupportedError("no axis of its inputs can be time", where="time", cure=cure)
     raise _told(graph, failed, alone=len(failed) == 1, cure=cure)
+
+
+def _require_frames(
+    graph: Graph, taken: Mapping[str, Time], failed: Sequence[_Failure]
+) -> None:  # fmt: skip
+    """Raise UnsupportedError if rows or columns of images were taken as time because the frames,
+    axis 1 of [N,T,H,W,C], cannot be: then the network is hardly meant to stream along them.
+    """
+    for value, time in taken.items():
+        frames = next((each for each in failed if each.times[value] == 1), None)
+        if time is None or time == 1 or graph.types[value].rank < _OF_FRAMES or not frames:
+            continue
+        own, first = (model_axis(graph, value, axis) for axis in (time, 1))
+        raise UnsupportedError(
+            f"axis {first} of {value!r}, the frames, cannot be time: {frames.error.where}: "
+            f"{frames.error.what}", where="--streaming",
+            cure=f"--time-axis {value}={own} takes axis {own}, which can",
+        )  # fmt: skip
 
 
 def _warn_of_longer(

@@ -18,8 +18,9 @@ from cannery.frontends.streaming.stepper import AUTO, Stepper
 from cannery.frontends.streaming.stream import Stream
 from cannery.frontends.streaming.unfolded import unfold_by_slices
 from cannery.frontends.time_axis import Time
-from cannery.ir.graph import Graph, State
+from cannery.ir.graph import Graph, Node, State, free_name
 from cannery.ir.tensor import TensorType
+from cannery.ops.movement.op import Identity
 from cannery.ops.recurrent.base import Recurrent
 from cannery.option_values import NO_TIME
 
@@ -140,17 +141,39 @@ def _at_once(wish: _Wish, times: dict[str, Time], *, folds: bool) -> tuple[int, 
             "calls of these sizes need different states", where="--block", cure="give one size"
         )
     if not found.states:
-        raise UnsupportedError(
-            "none of its layers looks further back than a call: there is no state",
-            where="--streaming",
-            cure="leave it out: a network for so many steps (--dim) gives the same",
-        )  # fmt: skip
+        if not any(times[value] is not None for value in wish.named):
+            raise UnsupportedError(
+                "none of its layers looks further back than a call: there is no state",
+                where="--streaming",
+                cure="leave it out: a network for so many steps (--dim) gives the same; or say by "
+                "--time-axis which axis is time, and calls have a state that never changes",
+            )  # fmt: skip
+        found = _with_unused_state(found)
     streams = steppers[0].streams
     _check_caches(wish, streams)
     _check_inputs(wish, times, streams)
     flows = [streams.get(v) for v in graph.outputs]
     steps = any(stream and not stream.final for stream in flows)
     return 2 * (not steps) + (_latency_of(found) > 0), found
+
+
+def _with_unused_state(graph: Graph) -> Graph:
+    """The network of a call with a number as its state, which stays 0: for programs that take any
+    network step by step.
+    """
+    value = free_name("unused", graph.types)
+    after = f"{value}/next"
+    type_ = TensorType((1, 1))
+    assert graph.calls is not None
+    return replace(
+        graph,
+        nodes=(*graph.nodes, Node(Identity(), value, (value,), (after,))),
+        inputs=(*graph.inputs, value),
+        outputs=(*graph.outputs, after),
+        types={**graph.types, value: type_, after: type_},
+        states=(State(value, after),),
+        calls=replace(graph.calls, lasting=False),
+    )
 
 
 def _check_caches(wish: _Wish, streams: Mapping[str, Stream]) -> None:

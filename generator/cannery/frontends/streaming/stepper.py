@@ -457,12 +457,14 @@ class Stepper:
         assert isinstance(wanted, int)
         if wanted < least:
             name, late = self.ahead or ("", Fraction(0))
-            raise AheadError(
-                f"outputs need inputs of {steps} later steps; layer {name!r} is the first "
-                f"that looks ahead, by {late}",
-                where="--latency",
-                cure=f"--latency {steps} (or auto) accepts outputs that are {steps} steps late",
-            )  # fmt: skip
+            cure = f"--latency {steps} (or auto) accepts outputs that are {steps} steps late"
+            what = f"outputs need inputs of {steps} later steps"
+            ahead = f"layer {name!r} is the first that looks ahead"
+            if whole > 1:
+                what, cure = "outputs need inputs of later steps", f"{cure}: one comes in {whole}"
+            else:
+                ahead += f", by {late}"
+            raise AheadError(f"{what}; {ahead}", where="--latency", cure=cure)
         if wanted % whole:
             raise OptionError(
                 f"outputs come once in {whole} steps", where="--latency",
