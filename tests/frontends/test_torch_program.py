@@ -130,3 +130,33 @@ def test_python_in_a_program_is_left_out(saved: Path, tmp_path: Path) -> None:
 
     assert load_graph(changed(saved, "models/model.json", add)).outputs
     assert not trap.exists()
+
+
+def test_distances_of_all_pairs(tmp_path: Path) -> None:
+    """PyTorch's exporter has no form of cdist; of `torch.special.i1` neither, which is an error."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+
+    class Nearest(torch.nn.Module):  # type: ignore[misc,name-defined]
+        """Distances to known points, or a function without a form in ONNX."""
+
+        def __init__(self, odd: bool) -> None:
+            super().__init__()
+            self.odd = odd
+            self.points = torch.arange(12.0).view(4, 3) / 5
+
+        def forward(self, x: Any) -> Any:
+            """From each row of x."""
+            return torch.special.i1(x) if self.odd else torch.cdist(x, self.points)
+
+    x = torch.arange(6.0).view(2, 3) - 2
+    for odd in (False, True):
+        module, file = Nearest(odd).eval(), tmp_path / "net.pt2"
+        torch.export.save(torch.export.export(module, (x,)), file)
+        if odd:
+            with pytest.raises(ModelError, match=r"for prims.bessel_i1 .*custom_translation_table"):
+                load_graph(file)
+            continue
+        graph = load_graph(file)
+        (y,) = evaluate(graph, {graph.inputs[0]: x.numpy()}).values()
+        assert np.allclose(y, module(x).numpy(), atol=1e-5)

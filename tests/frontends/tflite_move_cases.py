@@ -119,6 +119,16 @@ MOVES: dict[str, Case] = {
                            batch_to_space, "BatchToSpaceNDOptions"),
     "gather": Case("GATHER", [ROWS, i32([2, 0], [1, 1])], lambda x, i: np.take(x, i, 1),
                    "GatherOptions", {"Axis": 1}),
+    "gather_batch": Case(
+        "GATHER", [ROWS, i32([2, 0, 1, 1], [1, 1, 0, 2])],
+        lambda x, i: np.take_along_axis(x, i[..., None], 1), "GatherOptions",
+        {"Axis": 1, "BatchDims": 1},
+    ),
+    "gather_batch_later": Case(
+        "GATHER", [ROWS, i32([5, 0], [1, 3])],
+        lambda x, i: np.stack([x[k][:, i[k]] for k in range(2)]), "GatherOptions",
+        {"Axis": 2, "BatchDims": 1},
+    ),
     "gather_nd": Case("GATHER_ND", [ROWS, i32([1, 2], [0, 1])], lambda x, i: x[tuple(i.T)],
                       "GatherNdOptions"),
     "scatter_nd": Case(

@@ -32,6 +32,11 @@ FORMAT = "PyTorch exported program (.pt2), where PyTorch is installed"
 _INSTALL = "pip install torch onnx onnxscript"
 _ELSEWHERE = 'export it in Python: torch.onnx.export(program, dynamo=True).save("m.onnx")'
 
+_OTHERWISE = (
+    "use other functions in the module, or export it in Python with a form of your own for it: "
+    "custom_translation_table of torch.onnx.export"
+)
+
 #: The beginning of an archive, whose first member is one of these.
 _START = re.compile(
     rb"PK\x03\x04.{26}[^\x00-\x1f]{0,200}?"
@@ -49,6 +54,7 @@ _FUNCTIONS = re.compile(
     rf"torch\.ops\.(aten|prims)\.\w+\.\w+|_operator\.({_NUMBERS.replace(' ', '|')})"
     r"|torch\.(sym_\w+)|math\.(ceil|floor|trunc)"
 )
+_OVERLOAD = re.compile(r"<OpOverload\(op='([\w.]+)', overload='\w+'\)>")
 _SIZE = re.compile(r"([su]\d+|\d{1,18}|[-+*() ]){1,64}")
 
 
@@ -69,17 +75,37 @@ def load(path: Path, options: ImportOptions) -> Graph:
         with quiet(), _tensors_only():
             try:
                 program = torch.export.load(copied)
+                program = _spelled(torch, program)
                 torch.onnx.export(program, (), dynamo=True, verbose=False).save(file)
             except ImportError as error:
                 raise ToolchainError(
                     f"PyTorch's exporter lacks a package: {error}", cure=_INSTALL
                 ) from error
             except Exception as error:
-                reason = str(error).strip().splitlines() or [type(error).__name__]
                 raise ModelError(
-                    f"PyTorch cannot export it: {reason[0]}", cure=_ELSEWHERE
+                    f"PyTorch cannot export it: {_reason(error)}", cure=_OTHERWISE
                 ) from error
         return onnx_file.load(file, options)
+
+
+def _spelled(torch: Any, program: Any) -> Any:
+    """The program with operators that the exporter lacks as others: cdist as norms."""
+    aten = torch.ops.aten
+    if not any(node.target is aten.cdist.default for node in program.graph.nodes):
+        return program
+
+    def cdist(a: Any, b: Any, p: float = 2.0, compute_mode: int | None = None) -> Any:
+        return torch.linalg.vector_norm(a.unsqueeze(-2) - b.unsqueeze(-3), ord=p, dim=-1)
+
+    return program.run_decompositions({aten.cdist.default: cdist})
+
+
+def _reason(error: BaseException) -> str:
+    """What the first of a chain of errors says; the later ones say where it was."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return _OVERLOAD.sub(r"\1", lines[0]).split(". Failure message")[0]
 
 
 def _torch() -> Any:

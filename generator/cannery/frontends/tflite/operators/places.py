@@ -14,7 +14,7 @@ from cannery.ops.indexing.gather import Gather, GatherND
 from cannery.ops.indexing.masks import ReverseSequence
 from cannery.ops.indexing.scatter import ScatterND
 from cannery.ops.logic.compare import Equal, Where
-from cannery.ops.movement.op import Cast
+from cannery.ops.movement.op import Cast, Transpose
 from cannery.ops.ordering.cumulative import CumSum
 from cannery.ops.ordering.extremes import ArgMax, ArgMin, TopK
 
@@ -23,11 +23,32 @@ from cannery.ops.ordering.extremes import ArgMax, ArgMin, TopK
 def gather(scope: Scope) -> str:
     """x, indices: slices along an axis; indices are not negative."""
     x, indices = scope.input(0), scope.input(1)
-    if scope.integer("BatchDims"):
-        raise UnsupportedError("with batch dimensions it is not supported")
     axis = scope.axis(scope.integer("Axis"), scope.rank(x))
     _check_places(scope, indices, scope.shape(x)[axis])
-    return scope.node(Gather(axis), [x, indices])
+    batch = scope.integer("BatchDims")
+    batch += scope.rank(indices) if batch < 0 else 0
+    if not batch:
+        return scope.node(Gather(axis), [x, indices])
+    if not 0 < batch <= min(axis, scope.rank(indices)):
+        raise ModelError(f"{batch} batch dimensions of axis {axis}")
+    return _gathered_each(scope, x, indices, axis, batch)
+
+
+def _gathered_each(scope: Scope, x: str, indices: str, axis: int, batch: int) -> str:
+    """The same where each element of the first `batch` axes has indices of its own."""
+    rank, more = scope.rank(x), scope.rank(indices) - batch
+    between = range(batch, axis)
+    order = (*range(batch), axis, *between, *range(axis + 1, rank))
+    moved = scope.node(Transpose(order), [x], "axis_first") if between else x
+    wide = scope.reshaped(indices, (*scope.shape(indices), 1), "places")
+    y = scope.node(GatherND(batch), [moved, wide], "found" if between else "")
+    if not between:
+        return y
+    # The axes between the batch and the axis come after those of the indices.
+    found = range(batch, batch + more)
+    kept = range(batch + more, batch + more + len(between))
+    rest = range(batch + more + len(between), scope.rank(y))
+    return scope.node(Transpose((*range(batch), *kept, *found, *rest)), [y])
 
 
 def _check_places(scope: Scope, indices: str, size: int) -> None:
