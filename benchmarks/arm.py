@@ -22,18 +22,16 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from cannery.errors import CanneryError
-from networks import NETWORKS, write_network
 from rivals.arm64 import unpack
 from rivals.cores import CORES
-from rivals.counted import CallCount
 from rivals.emulated import (
     ALL_RIVALS,
     HALF_RIVAL_NAMES,
     WHOLE_RIVALS,
     CountedResult,
-    Stage,
     as_counted_table,
     compete,
+    stages,
     write_counted,
 )
 
@@ -70,6 +68,7 @@ def _arguments() -> argparse.Namespace:
     given = parser.parse_args()
     able = HALF_RIVAL_NAMES if given.half else WHOLE_RIVALS
     given.rival = given.rival or able
+    given.core = given.core or ["cortex-a76" if given.half else "cortex-a53"]
     if other := {*given.rival} - {*able}:
         how = "in half precision" if given.half else "without --half"
         parser.error(f"not {how}: {', '.join(sorted(other))}; there are {', '.join(able)}")
@@ -80,13 +79,8 @@ def _results(given: argparse.Namespace) -> Iterator[CountedResult]:
     """One after the other; raises CanneryError."""
     arm = unpack(given.rivals_in, [ALL_RIVALS[name].package for name in given.rival])
     precision = "int8" if given.int8 else "float16" if given.half else "float32"
-    for core in given.core or ["cortex-a76" if given.half else "cortex-a53"]:
-        empty: dict[str, CallCount] = {}
-        for name in given.models:
-            folder = given.output / "work" / core / Path(name).stem
-            model = write_network(name, folder) if name in NETWORKS else Path(name)
-            stage = Stage(model, CORES[core], arm, given.tuning, folder.resolve(), empty, precision)
-            yield from compete(stage, given.rival)
+    for stage in stages(given, CORES, arm, precision):
+        yield from compete(stage, given.rival)
 
 
 def main() -> int:

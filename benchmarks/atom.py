@@ -17,15 +17,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from cannery.errors import CanneryError
-from networks import NETWORKS, write_network
 from rivals.cores import ATOMS, HostPython
-from rivals.counted import CallCount
 from rivals.emulated import (
     X86_RIVALS,
     CountedResult,
-    Stage,
     as_counted_table,
     compete,
+    stages,
     write_counted,
 )
 
@@ -43,21 +41,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--int8", action="store_true", help="networks of int8, quantised by each")
     parser.add_argument("--tuning", type=Path, help="tuning record or folder of them")
     parser.add_argument("-o", "--output", type=Path, default=Path("atom"), metavar="DIR")
-    return parser.parse_args()
+    given = parser.parse_args()
+    given.core = given.core or ["silvermont"]
+    return given
 
 
 def _results(given: argparse.Namespace) -> Iterator[CountedResult]:
     """One after the other; raises CanneryError."""
-    precision = "int8" if given.int8 else "float32"
-    for core in given.core or ["silvermont"]:
-        empty: dict[str, CallCount] = {}
-        for name in given.models:
-            folder = given.output / "work" / core / Path(name).stem
-            model = write_network(name, folder) if name in NETWORKS else Path(name)
-            stage = Stage(
-                model, ATOMS[core], HostPython(), given.tuning, folder.resolve(), empty, precision
-            )
-            yield from compete(stage, given.rival or X86_RIVALS)
+    for stage in stages(given, ATOMS, HostPython(), "int8" if given.int8 else "float32"):
+        yield from compete(stage, given.rival or X86_RIVALS)
 
 
 def main() -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from cannery.errors import CanneryError, ToolchainError
 from cannery.options import make_options
 from cannery.target.compiler import Compiler
 from cannery.target.runner import Origin, Runner
+from networks import NETWORKS, write_network
 from rivals.contest import CHILD, noop_graph
 from rivals.convert import prepare
 from rivals.cores import Core, RivalPython
@@ -100,6 +102,20 @@ class CountedResult:
         """Instructions and cycles without those of an empty network, unless that takes more."""
         less = self.instructions - self.call, self.cycles - self.call_cycles
         return less if min(less) > 0 else (self.instructions, self.cycles)
+
+
+def stages(
+    given: argparse.Namespace, cores: Mapping[str, Core], python: RivalPython, precision: str
+) -> Iterator[Stage]:
+    """Of each core and network that is asked for (`core`, `models`, `tuning`, `output`)."""
+    for core in given.core:
+        empty: dict[str, CallCount] = {}
+        for name in given.models:
+            folder = given.output / "work" / core / Path(name).stem
+            model = write_network(name, folder) if name in NETWORKS else Path(name)
+            yield Stage(
+                model, cores[core], python, given.tuning, folder.resolve(), empty, precision
+            )
 
 
 def compete(stage: Stage, rivals: Sequence[str]) -> Iterator[CountedResult]:
