@@ -86,6 +86,11 @@ CHANGES: tuple[Change, ...] = (
         "if op.first_input(step.anchor.inputs):",
         "if False:",
     ),
+    rows("generator/cannery/ctext/half.py", f"{_T}/test_half_layers.py")(
+        "bits of float16 are read as numbers",
+        'r"\\bf32x\\d+_(?:load|store|gather)(?!1?_f16)\\w*|\\w+\\[|\\bmem(?:cpy|set)\\b"',
+        'r"\\bf32x\\d+_(?:load|store|gather)(?!1?_f16)\\w*"',
+    ),
     _words(
         "the gates of a GRU in half precision change places",
         "f16x4_##word(f16x8_hi(a), f16x8_hi(b), f16x8_hi(c))",

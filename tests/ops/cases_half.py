@@ -34,6 +34,13 @@ AGAIN = {
     "cases_concat": ("concat_batches",),
     "cases_resize": ("resize_twice", "resize_down_nearest"),
     "cases_depthwise": ("conv_depthwise_3x3", "conv_depthwise_odd", "conv_depthwise_stride_2"),
+    "cases_reduce": (
+        "ReduceMean_pool", "ReduceMean_channels", "ReduceMax_pool", "ReduceMean_rank_5_last",
+    ),
+    "cases_normalization": (
+        "normalization_layer", "normalization_layer_image", "normalization_group_instance",
+        "normalization_batch",
+    ),
     "cases_recurrent": (
         "recurrent_lstm", "recurrent_lstm_one_step_state", "recurrent_lstm_states",
         "recurrent_lstm_coupled", "recurrent_lstm_lengths", "recurrent_lstm_functions",

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from cannery.choose.rounding import rounded_outputs
 from cannery.cli import cli
+from cannery.ctext.half import with_half_memory
 from cannery.errors import OptionError
 from cannery.execution.program import network_program
 from cannery.execution.samples import errors_by_output, seeded_samples
@@ -25,12 +26,14 @@ from cannery.ir.verify import verify
 from cannery.lowering.lower import cut
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
-from cannery.ops.elementwise import Add, Relu, Sigmoid, Tanh
+from cannery.ops.elementwise import Add, Mul, Relu, Sigmoid, Tanh
 from cannery.ops.half import recurrent as half_recurrent
 from cannery.ops.half.recurrent import half_recurrence
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Cast, Reshape
+from cannery.ops.normalization.op import LayerNormalization
 from cannery.ops.recurrent.op import Rnn
+from cannery.ops.reduce.op import ReduceMean
 from cannery.ops.resize.op import Resize
 from cannery.ops.softmax.op import Softmax
 from cannery.options import make_options
@@ -38,7 +41,7 @@ from cannery.passes import run_passes
 from cannery.passes.place_constants import place_constants
 from cannery.pipeline import compile_model, load_model
 from cannery.quantization.half_layers import able_steps, compute_in_half, in_half, worthwhile
-from cannery.schedule.schedule import legal
+from cannery.schedule.schedule import Kernel, legal
 from cannery.target.isa import isa
 from cannery.target.toolchain import find_toolchain
 from needs import need_runner, need_toolchain
@@ -127,6 +130,46 @@ def test_no_conversions_between_layers_that_values_only_pass() -> None:
     assert [made.types[node.output].dtype for node in casts] == [DType.HALF, DType.FLOAT32]
     ids = {s.id for step in cut(made) for s in legal(made, step, isa(TARGET))}
     assert {"concat.view", "half.resize.direct_c", "movement.reshape"} <= ids
+
+
+def squeezed() -> Graph:
+    """Squeeze and excitation: channels of an image times a function of their means."""
+    net = Net()
+    x = net.input("x", (1, 9, 8, 16))
+    one = net.node(Conv(ONE, SAME, ONE), [x, net.weight(3, 3, 16, 16)])
+    mean = net.node(ReduceMean((1, 2), keepdims=True), [one])
+    share = net.node(Conv(ONE, ((0, 0), (0, 0)), ONE), [mean, net.weight(1, 1, 16, 16)])
+    both = net.node(Mul(), [one, net.node(Sigmoid(), [share])])
+    normal = net.node(LayerNormalization((3,), 1e-3), [both, net.weight(16), net.weight(16)])
+    return net.graph(net.node(Conv(ONE, SAME, ONE), [normal, net.weight(3, 3, 16, 8)]))
+
+
+def test_means_and_normalisations_read_half_precision() -> None:
+    made = in_half(squeezed(), able_steps(squeezed()))
+    casts = [node for node in made.nodes if node.op.kind == "Cast"]
+    assert [made.types[node.output].dtype for node in casts] == [DType.HALF, DType.FLOAT32]
+    ids = {s.id for step in cut(made) for s in legal(made, step, isa(TARGET))}
+    assert {"half.reduce.nest", "half.normalization.nest"} <= ids
+
+
+def test_means_sum_in_float32() -> None:
+    """4096 times 1: half precision ends at 2048."""
+    net = Net()
+    x = net.input("x", (1, 64, 64, 8))
+    graph = net.graph(net.node(ReduceMean((1, 2)), [x]))
+    made = in_half(graph, able_steps(graph))
+    (call,) = (c for c in make_net_source(made, isa(TARGET), "net").calls if "reduce" in c.symbol)
+    assert "f32x4_add" in call.kernel.code
+    assert "f32x4_load_f16" in call.kernel.code
+    assert "f16x" not in call.kernel.code
+
+
+def test_what_reads_memory_otherwise_is_refused() -> None:
+    for line in ("a = p[3];", "f32x4_load2(p, &a, &b);", "memcpy(y, x, 4 * sizeof(float));"):
+        with pytest.raises(ValueError, match="not known"):
+            with_half_memory(Kernel(f"static void f(const float *p)\n{{\n    {line}\n}}\n"))
+    with pytest.raises(ValueError, match="scratch"):
+        with_half_memory(Kernel("", scratch_bytes=64))
 
 
 @pytest.mark.parametrize(

@@ -159,5 +159,18 @@ int main(void)
         f16x4_store1(made + i, f16x4_load1(X + i));
     }
     show("f16x4_store1");
+    for (int i = 0; i < COUNT; i += 4) {
+        f32x4_store_f16(made + i, f32x4_load(W + i));
+    }
+    show("f32x4_store_f16");
+    for (int i = 0; i < COUNT; i += 4) {
+        f32x4_store_f16(made + i, f32x4_zero());
+        f32x4_store_f16_n(made + i, f32x4_load(W + i), i / 4 % 5);
+    }
+    show("f32x4_store_f16_n");
+    for (int i = 0; i < COUNT; ++i) {
+        f32x1_store_f16(made + i, W[i]);
+    }
+    show("f32x1_store_f16");
     return 0;
 }

@@ -205,6 +205,10 @@ def test_words_round_as_float16_does(build: Build, tmp_path: Path) -> None:
                 assert (off <= spacing).all(), f"f16x{lanes}_{word}"
                 tried.add(word)
         joined = _groups(any_x, 8)[:, [4, 5, 6, 7, 0, 1, 2, 3]].reshape(-1)
+        stored = np.array(_floats(), np.float32).astype(np.float16)
+        for word in ("f32x4_store_f16", "f32x1_store_f16"):
+            assert _same(found[word], stored), word
+        assert _same(found["f32x4_store_f16_n"], _part(stored, 4))
         assert _same(found["f16x8_join"], joined) and _same(found["f16x4_store1"], any_x)
         factors, others = _middling(4), _middling(5)
         found = _results(tmp_path, build, factors, others, middling)

@@ -38,6 +38,11 @@ _HALVES = re.compile(r"\bmem(?:cpy|set)\([^;]* \* sizeof\(uint16_t\)\);")
 _LEFT = re.compile(r"\bfloat\b|\d\.\d*(?:e[-+]?\d+)?f\b|\b[fim]32x\w*|\bmem(?:cpy|set)\b")
 
 
+#: Words that have a form which converts; other ways to read and write memory.
+_MOVED = re.compile(r"\b(f32x\d+_)(load1?|store)(?:_aligned)?(_n)?\(")
+_UNMOVED = re.compile(r"\bf32x\d+_(?:load|store|gather)(?!1?_f16)\w*|\w+\[|\bmem(?:cpy|set)\b")
+
+
 @cache
 def half_words() -> frozenset[str]:
     """The words of vec_half.h, which are the same for both widths."""
@@ -67,6 +72,31 @@ def with_half(kernel: Kernel) -> Kernel:
         scratch_bytes=-(-kernel.scratch_bytes // 128) * 64,
         needs_half=True,
     )
+
+
+def with_half_memory(kernel: Kernel) -> Kernel:
+    """The same kernel, which computes in float32, over values and constants in half precision.
+
+    Loads convert, and stores round. Raises ValueError for code that is not known here.
+    """
+    if kernel.scratch_bytes:
+        raise ValueError("scratch memory is of floats")
+    code = "".join(
+        part if part.startswith("/*") else _converting(part)
+        for part in _COMMENT.split(tidy(kernel.code))
+    )
+    constants = tuple(map(half_constant, kernel.constants))
+    return replace(kernel, code=code, constants=constants, needs_half=True)
+
+
+def _converting(code: str) -> str:
+    """Code whose loads and stores are the words that convert."""
+    code = _MOVED.sub(r"\1\2_f16\3(", code).replace("float *", "uint16_t *")
+    code = _ALIGNED.sub(lambda found: f"{found[1]}{int(found[2]) // 2})", code)
+    left = _UNMOVED.search(code)
+    if left:
+        raise ValueError(f"values in half precision are not known in `{left[0]}`")
+    return code
 
 
 def _with_scratch(code: str) -> str:

@@ -13,6 +13,8 @@
  *   f16x4_store1(p, v)      p[0] = v[0]; with load1, four lanes serve for one number
  *   T_from_f32(p), T_from_f32_n(p, n)          like load and load_n, of floats, rounded
  *   T_store_f32(p, v), T_store_f32_n(p, v, n)  like store and store_n, to floats, exactly
+ *   f32x1_store_f16(p, v), f32x4_store_f16(p, v), f32x4_store_f16_n(p, v, n)
+ *                                              like store and store_n, of floats, rounded
  */
 #ifndef CANNERY_VEC_HALF_H
 #define CANNERY_VEC_HALF_H
@@ -272,6 +274,21 @@ CANNERY_INLINE void f16x8_store_f32_n(float *p, f16x8 v, int n)
     } else {
         f16x4_store_f32_n(p, f16x8_lo(v), n);
     }
+}
+
+CANNERY_INLINE void f32x4_store_f16(uint16_t *p, f32x4 v)
+{
+    f16x4_store(p, cannery_f16_of_f32(v));
+}
+
+CANNERY_INLINE void f32x4_store_f16_n(uint16_t *p, f32x4 v, int n)
+{
+    f16x4_store_n(p, cannery_f16_of_f32(v), n);
+}
+
+CANNERY_INLINE void f32x1_store_f16(uint16_t *p, f32x1 v)
+{
+    f16x4_store1(p, cannery_f16_of_f32(f32x4_set1(v)));
 }
 
 /* ---- functions: computed in float32, rounded once -------------------------- */

@@ -14,7 +14,6 @@ from typing import ClassVar
 import numpy as np
 
 from cannery.ctext.half import unknown_words
-from cannery.ir.graph import Graph
 from cannery.ir.half import rounded_to_half
 from cannery.ir.numeric import F64, f64
 from cannery.ir.registry import RefArray
@@ -23,7 +22,6 @@ from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.recurrent.gates import RecurrentGates
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import Schedule, schedule
-from cannery.target.isa import Isa
 
 
 @schedule
@@ -35,16 +33,15 @@ class HalfRecurrent(HalfSchedule):
     version = RecurrentGates.version
     inner: ClassVar[Schedule] = RecurrentGates()
 
-    def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
+    def unknown(self, step: Step) -> str:
         op = step.anchor.op
         if not isinstance(op, Recurrent):
             return "not a recurrent layer"
         for function in (f for activation in op.activations for f in activation):
             if unknown_words(function.c("f32x8", "x")):
                 return f"{function.kind} is not known in half precision"
-        if op.first_input(step.anchor.inputs):
-            return "a number says where its sequence begins"
-        return super().why_not(graph, step, isa)
+        first = op.first_input(step.anchor.inputs)
+        return "a number says where its sequence begins" if first else ""
 
 
 def half_recurrence(

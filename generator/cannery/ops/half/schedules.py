@@ -56,47 +56,58 @@ class HalfSchedule(Schedule):
     inner: ClassVar[Schedule]
     computes_half = True
 
+    def seen(self, isa: Isa) -> Isa:
+        """The instruction set as the float32 form sees it."""
+        return isa.in_half
+
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
         if not isa.has("half"):
             return "no arithmetic in half precision"
         if any(graph.types[v].dtype is not DType.HALF for v in (*step.inputs, *step.outputs)):
             return "not all values are in half precision"
-        for node in step.stages:
-            if isinstance(node.op, Elementwise) and unknown_words(
-                _expression(node.op, node.inputs)
-            ):
-                return f"{node.op.kind} is not known in half precision"
-        reason = self.inner.why_not(as_float32(graph), step, isa.in_half)
+        reason = self.unknown(step) or self.inner.why_not(as_float32(graph), step, self.seen(isa))
         if reason:
             return reason
         if _multiplies_channels(graph, step):
             return "several filters for each channel"
         return "" if self.candidates(graph, step, isa) else "too few numbers for vectors"
 
+    def unknown(self, step: Step) -> str:
+        """Which of the step's operators has no words in half precision; empty if all have."""
+        for node in step.stages:
+            op = node.op
+            if isinstance(op, Elementwise) and unknown_words(_expression(op, node.inputs)):
+                return f"{op.kind} is not known in half precision"
+        return ""
+
     def candidates(self, graph: Graph, step: Step, isa: Isa) -> Sequence[Params]:
-        found = self.inner.candidates(as_float32(graph), step, isa.in_half)
+        found = self.inner.candidates(as_float32(graph), step, self.seen(isa))
         able = [p for p in found if not p.get(MATH) and int(p.get("lanes", 4)) >= 4]
         able = [p for p in able if _fits(p, isa)] or able
         # By lane where costs are the same: it takes fewer instructions.
         return sorted(able, key=lambda p: p.get("broadcast") != "lane")
 
     def reads(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return self.inner.reads(as_float32(graph), step, params, isa.in_half)
+        return self.inner.reads(as_float32(graph), step, params, self.seen(isa))
 
     def writes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> tuple[Want, ...]:
-        return self.inner.writes(as_float32(graph), step, params, isa.in_half)
+        return self.inner.writes(as_float32(graph), step, params, self.seen(isa))
 
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
-        return self.inner.cost(as_float32(graph), step, params, isa.in_half)
+        return self.inner.cost(as_float32(graph), step, params, self.seen(isa))
 
     def constant_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> float:
-        return self.inner.constant_bytes(as_float32(graph), step, params, isa.in_half) / 2
+        return self.inner.constant_bytes(as_float32(graph), step, params, self.seen(isa)) / 2
 
     def scratch_bytes(self, graph: Graph, step: Step, params: Params, isa: Isa) -> int:
-        return self.inner.scratch_bytes(as_float32(graph), step, params, isa.in_half) // 2
+        return self.inner.scratch_bytes(as_float32(graph), step, params, self.seen(isa)) // 2
 
     def kernel(self, job: Job) -> Kernel:
-        return with_half(self.inner.kernel(_float32_form(job)))
+        return self.converted(self.inner.kernel(_float32_form(job, self.seen(job.isa))))
+
+    def converted(self, kernel: Kernel) -> Kernel:
+        """The float32 form's kernel in half precision."""
+        return with_half(kernel)
 
     def in_place(self, step: Step) -> bool:
         return self.inner.in_place(step)
@@ -126,12 +137,12 @@ def _expression(op: Elementwise, inputs: Sequence[str]) -> str:
     return op.c("f32x8", *"abcdefgh"[: len(inputs)])
 
 
-def _float32_form(job: Job) -> Job:
+def _float32_form(job: Job, isa: Isa) -> Job:
     """The same job as if it were of float32."""
     return replace(
         job,
         graph=as_float32(job.graph),
-        isa=job.isa.in_half,
+        isa=isa,
         inputs=tuple(map(_widened, job.inputs)),
         outputs=tuple(map(_widened, job.outputs)),
     )
