@@ -83,8 +83,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _states(
         "the first step of a recurrent layer is read as float16",
-        "if op.first_input(step.anchor.inputs):",
-        "if False:",
+        'return "a number says where its sequence begins" if first else ""',
+        'return ""',
     ),
     rows("generator/cannery/ctext/half.py", f"{_T}/test_half_layers.py")(
         "bits of float16 are read as numbers",
