@@ -134,9 +134,15 @@ def test_an_example_of_another_shape(torch: Any) -> None:
 
 
 def test_what_is_neither_a_module_nor_an_example(torch: Any) -> None:
-    with pytest.raises(OptionError, match=r"str is not a torch.nn.Module .*load the model"):
-        cannery.from_torch("net.pt", torch.zeros(1))
-    for example in (None, "x", (torch.zeros(1), "x")):
+    given = ((7, "load the model"), ({"w": 1}, "load_state_dict"), ("net.pt2", "cannery.load"))
+    for wrong, cure in given:
+        with pytest.raises(
+            OptionError, match=rf"{type(wrong).__name__} is not a .*Module .*{cure}"
+        ):
+            cannery.from_torch(wrong, torch.zeros(1))
+    with pytest.raises(OptionError, match=r"no example of the input.*torch.zeros"):
+        cannery.from_torch(torch.nn.ReLU())
+    for example in ("x", (torch.zeros(1), "x")):
         with pytest.raises(OptionError, match=r"example: \w+ is not a tensor"):
             cannery.from_torch(torch.nn.ReLU(), example)
 

@@ -15,6 +15,8 @@ import pytest
 
 from cannery.errors import CanneryError, ModelError, ToolchainError, UnsupportedError
 from cannery.frontends import load_graph
+from cannery.frontends.options import ImportOptions
+from cannery.frontends.torch_sizes import is_size
 from cannery.ir.evaluate import evaluate
 
 NODE = {"target": "torch.ops.aten.relu.default", "inputs": [], "outputs": []}
@@ -47,10 +49,27 @@ def test_functions_that_are_no_operators_are_refused(target: str, tmp_path: Path
         load_graph(written(tmp_path / "m", {**NODE, "target": target}))
 
 
-@pytest.mark.parametrize("size", ["__import__('os')", "eval(s0)", "s0.func", 7, "s0" * 99])
+@pytest.mark.parametrize(
+    "size",
+    ["__import__('os')", "eval(s0)", "s0.func", 7, "s0" * 99, "9**9**9", "Symbol('open(1)')",
+     "Symbol('s0', cls=eval)", "Integer('9')", "Pow(Integer(9), Integer(999999))", "(" * 9999,
+     "Pow(Integer(9), Pow(Integer(9), Integer(9)))", "[s0]", "s0 + x", "Mul(*s0)", "Lambda(s0, s0)",
+     "Integer(" + "9" * 30 + ")", "Mul(s0, evaluate=False)", "1.5", "'s0'"],
+)  # fmt: skip
 def test_sizes_are_sums_and_products(size: Any, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="has the size"):
         load_graph(written(tmp_path / "m", {**NODE, "metadata": [{"expr_str": size}]}))
+
+
+@pytest.mark.parametrize(
+    "size",
+    ["s0", "2*s0 + 1", "u12", "(s0 - 1)//2", "Integer(-3)", "Symbol('s40', positive=True)",
+     "Add(Integer(1), FloorDiv(Add(Symbol('s0', integer=True), Integer(-1)), Integer(2)))",
+     "Pow(Symbol('s0', integer=True), Integer(2))", "Max(s0, Rational(1, 2))",
+     "GreaterThan(s0, Integer(2))", "true"],
+)  # fmt: skip
+def test_sizes_of_programs(size: str) -> None:
+    assert is_size(size)
 
 
 def test_objects_of_other_classes_are_refused(tmp_path: Path) -> None:
@@ -96,6 +115,26 @@ def test_a_network(saved: Path, tmp_path: Path) -> None:
     (name,) = graph.inputs
     (y,) = evaluate(graph, {name: np.ones((1, 3), np.float32)}).values()
     np.testing.assert_allclose(y, np.load(tmp_path / "out.npz")["y"], atol=1e-6)
+
+
+def test_open_dimensions(torch: Any, tmp_path: Path) -> None:
+    """Sizes that depend on them are computed, and a dimension without a value is an error."""
+    module = torch.nn.Sequential(torch.nn.Conv1d(2, 4, 3, stride=2, padding=1), torch.nn.ReLU())
+    path, auto = tmp_path / "net.pt2", torch.export.Dim.AUTO
+    sizes = ({0: auto, 2: auto},)
+    program = torch.export.export(module.eval(), (torch.ones(3, 2, 9),), dynamic_shapes=sizes)
+    torch.export.save(program, path)
+    (x,) = (node for node in program.graph.nodes if node.name == "input")
+    batch, _, time = map(str, x.meta["val"].shape)
+    with pytest.raises(CanneryError, match=f"--dim {time}=n"):
+        load_graph(path)
+    graph = load_graph(path, ImportOptions(dims={batch: 2, time: 13}))
+    (name,) = graph.inputs
+    given = np.linspace(-1, 1, 52, dtype=np.float32).reshape(2, 2, 13)
+    (y,) = evaluate(graph, {name: given}).values()
+    with torch.no_grad():
+        expected = module(torch.from_numpy(given)).numpy()
+    np.testing.assert_allclose(y, expected, atol=1e-6)
 
 
 def changed(path: Path, member: str, change: Callable[[bytes], bytes]) -> Path:

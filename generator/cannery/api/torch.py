@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -60,12 +61,26 @@ def export_torch(module: Any, example: Any = None) -> bytes:
     if not isinstance(module, torch.nn.Module):
         raise OptionError(
             f"{type(module).__name__} is not a torch.nn.Module", where="from_torch",
-            cure="load the model in PyTorch first, and give the module",
+            cure=_way_to_module(module),
+        )  # fmt: skip
+    if example is None:
+        raise OptionError(
+            "no example of the input, which has its shape and type", where="from_torch",
+            cure="give one, such as torch.zeros(1, 3, 64, 64), or a tuple of inputs",
         )  # fmt: skip
     given = example if isinstance(example, tuple) else (example,)
     examples = tuple(_tensor(torch, x).clone() for x in given)  # or two are taken for one input
     with torch.no_grad(), _predicting(module):
         return _exported(torch, module, examples)
+
+
+def _way_to_module(given: Any) -> str:
+    """What to do with something that is no module."""
+    if isinstance(given, Mapping):
+        return "make the module, then module.load_state_dict(...) of these weights, and give it"
+    if isinstance(given, str | os.PathLike):
+        return "cannery.load reads files, and says what to do with those that it cannot read"
+    return "load the model in PyTorch first, and give the module"
 
 
 def _exported_program(torch: Any, program: Any) -> bytes:
@@ -205,6 +220,7 @@ def _exported_older(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.filterwarnings("ignore", "Exporting a model to ONNX with a batch_size")
+        warnings.filterwarnings("ignore", "no signature found for")  # TorchScript has none
         torch.onnx.export(module, tuple(examples), file, **settings)
     return file.getvalue()
 

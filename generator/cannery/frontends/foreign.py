@@ -1,7 +1,7 @@
 """Identifies unknown files by their content, and says how to get the network to Cannery.
 
-It does not unpack or parse anything beyond the first bytes, and does not unpickle: a pickle is a
-program.
+It does not parse anything beyond the first bytes, except of PyTorch's checkpoints the names in
+them, and does not unpickle: a pickle is a program.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from cannery.errors import ModelError
 from cannery.frontends.archive_errors import ZIP_ERRORS
+from cannery.frontends.torch_checkpoint import contents
 
 _TORCH_TO_ONNX = 'torch.onnx.export(model, example, "m.onnx", dynamo=True)'
 _FROM_PYTHON = "cannery.from_torch(model, example)"
@@ -30,7 +31,8 @@ class Foreign(NamedTuple):
 
     def error(self, path: Path) -> ModelError:
         """As an error."""
-        return ModelError(self.what, where=str(path), cure=self.cure)
+        found = _checkpoint(path) if self is _CHECKPOINT else self
+        return ModelError(found.what, where=str(path), cure=found.cure)
 
 
 _CHECKPOINT = Foreign(
@@ -38,6 +40,31 @@ _CHECKPOINT = Foreign(
     'in Python: model.load_state_dict(torch.load("FILE", weights_only=True)), model.eval(), then '
     f"{_TORCH_TO_ONNX} or {_FROM_PYTHON}",
 )
+
+
+def _checkpoint(path: Path) -> Foreign:
+    """A PyTorch checkpoint, with the line that loads what is in this one."""
+    found = None if path.is_dir() else contents(path)
+    if found is None:
+        return _CHECKPOINT
+    loaded = f'torch.load("{path}", weights_only={found.plain})'
+    if found.key:
+        loaded += f'["{found.key}"]'
+    trust = "" if found.plain else "if you trust the file, as this executes what is in it: "
+    end = f", model.eval(), then {_TORCH_TO_ONNX} or {_FROM_PYTHON}"
+    if found.module:
+        return Foreign(
+            "a PyTorch checkpoint (torch.save) of a whole module: pickled Python, which is never "
+            f"executed; its class is {found.module}",
+            f"{trust}in Python, where its source is, model = {loaded}{end}",
+        )
+    return Foreign(
+        "a PyTorch checkpoint (torch.save): weights without the network, pickled, which is never "
+        "executed",
+        f"{trust}in Python, make the model, then model.load_state_dict({loaded}){end}",
+    )
+
+
 _TORCHSCRIPT = Foreign(
     "a TorchScript archive (torch.jit.save)",
     f"in Python, with the original model: {_TORCH_TO_ONNX}; where there is only the "

@@ -25,6 +25,7 @@ from cannery.frontends.foreign import EXPORTED, identify_archive
 from cannery.frontends.json_values import mapping, parse_json, shown
 from cannery.frontends.onnx import file as onnx_file
 from cannery.frontends.options import ImportOptions
+from cannery.frontends.torch_sizes import is_size
 from cannery.ir.graph import Graph
 
 FORMAT = "PyTorch exported program (.pt2), where PyTorch is installed"
@@ -55,7 +56,6 @@ _FUNCTIONS = re.compile(
     r"|torch\.(sym_\w+)|math\.(ceil|floor|trunc)"
 )
 _OVERLOAD = re.compile(r"<OpOverload\(op='([\w.]+)', overload='\w+'\)>")
-_SIZE = re.compile(r"([su]\d+|\d{1,18}|[-+*() ]){1,64}")
 
 
 def recognises(head: bytes) -> bool:
@@ -167,7 +167,7 @@ def _check_program(program: object) -> None:
         target, size = value.get("target"), value.get("expr_str")
         if isinstance(target, str) and "inputs" in value and not _FUNCTIONS.fullmatch(target):
             raise UnsupportedError(f"calls {shown(target)}, which is no operator", cure=_ELSEWHERE)
-        if size is not None and not (isinstance(size, str) and _SIZE.fullmatch(size)):
+        if size is not None and not is_size(size):
             raise UnsupportedError(f"has the size {shown(size)}", cure=_ELSEWHERE)
 
 
