@@ -10,9 +10,18 @@ import pytest
 from numpy.typing import NDArray
 
 from cannery.errors import OptionError
-from cannery.execution.sequences import input_samples, input_steps, join_calls, output_samples
-from cannery.ir.graph import Calls, Graph, Node, State
-from cannery.ir.tensor import TensorType
+from cannery.execution import sequences
+from cannery.execution.sequences import (
+    each_sample,
+    input_samples,
+    input_steps,
+    join_calls,
+    output_samples,
+    silent_state,
+)
+from cannery.ir.evaluate import evaluate
+from cannery.ir.graph import Calls, Graph, Node, Scale, State
+from cannery.ir.tensor import DType, TensorType
 from cannery.ops.elementwise import Add
 
 STEPS = 6
@@ -37,6 +46,30 @@ def test_the_references_compute_states_that_are_not_given(x: NDArray[np.float32]
     before = [1 + X[0, :k].sum(axis=0) for k in range(STEPS)]
     assert np.array_equal(np.concatenate([s["h"][0] for s in samples]), before)
     assert [s.keys() for s in input_steps(running_sum(), {"x": x})] == [{"x"}] * STEPS
+
+
+def test_a_sequence_after_silence() -> None:
+    """Integers with a scale are silent at their zero point; what does not change any more, or has
+    been computed for the calls of a prewarm, is the state before the first step.
+    """
+    type_ = TensorType((1, 1, 2), DType.INT32)
+    graph = replace(
+        running_sum(), types=dict.fromkeys("xhy", type_), scales={"x": Scale(0.5, -3)},
+        calls=Calls(settled=5),
+    )  # fmt: skip
+    assert graph.prewarm_calls == 5
+    assert silent_state(graph)["h"].tolist() == [[[-14, -14]]]
+    first, *_ = each_sample(graph, [{"x": np.ones((1, 1, 2), np.int32)}] * 2, prewarm=True)
+    assert first["h"].tolist() == [[[-14, -14]]]
+
+
+def test_silence_ends_where_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(sequences, "evaluate", lambda g, x: calls.append(1) or evaluate(g, x))
+    graph = replace(running_sum(), calls=Calls(lasting=True, settled=8, periods={"y": 2}))
+    assert graph.prewarm_calls == 4104
+    assert silent_state(graph)["h"].tolist() == [[[1.0, 1.0]]]
+    assert len(calls) == 2
 
 
 def test_states_that_are_given_stay() -> None:

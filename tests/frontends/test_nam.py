@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 import cannery
+from cannery.cli import invoke
 from cannery.errors import ModelError, OptionError, UnsupportedError
 from cannery.frontends import load_graph
 from cannery.frontends.options import ImportOptions
@@ -77,6 +78,40 @@ def test_step_by_step(name: str, block: int) -> None:
     (results,) = call_by_call(to_streaming(graph, block), x, block)[:1]
     made = np.concatenate(results, 1).reshape(-1)[silence:]
     np.testing.assert_allclose(made, expected, atol=2e-6)
+
+
+def verify(folder: Path, *words: str) -> int:
+    """The exit code of the command, over what the trainer computed, in calls of one step and of
+    sixteen.
+    """
+    need_program("gcc")
+    for file, array in (("input", EXPECTED["input"]), ("output", EXPECTED["wavenet"])):
+        np.savez(folder / f"{file}.npz", **{file: array.reshape(1, -1, 1)})
+    files = ["--inputs", str(folder / "input.npz"), "--against", str(folder / "output.npz")]
+    fixed = ["--streaming", "--block", "1", "--block", "16", "--isa", "generic"]
+    return invoke(["verify", str(FOLDER / "wavenet.nam"), *fixed, *files, *words])
+
+
+def test_verify_after_silence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The trainer's output begins after it; who forgets that is told."""
+    assert verify(tmp_path, "--prewarm") == 0
+    told = capsys.readouterr()
+    assert "output.npz, 96 samples after silence" in told.out
+    assert "output.npz, 6 calls after silence" in told.out
+    assert verify(tmp_path) == 1
+    assert "after silence, add --prewarm" in capsys.readouterr().err
+
+
+def test_what_has_no_silence_before_it(tmp_path: Path) -> None:
+    file, options = FOLDER / "wavenet.nam", {"streaming": True, "isa": "generic"}
+    with pytest.raises(OptionError, match=r"^--prewarm: .* states of their own .*--inputs"):
+        cannery.verify(file, prewarm=True, **options)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"^--prewarm: the network keeps no state .*--streaming"):
+        cannery.verify(file, prewarm=True, dim={"input.1": 8}, isa="generic")
+    graph = to_streaming(load(file, streaming=True))
+    inputs = {v: np.zeros(graph.types[v].shape, np.float32) for v in graph.inputs}
+    with pytest.raises(OptionError, match=r"^--prewarm: the inputs include states"):
+        cannery.verify(file, inputs=inputs, prewarm=True, **options)  # type: ignore[arg-type]
 
 
 def test_what_a_file_says_of_itself() -> None:

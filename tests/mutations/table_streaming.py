@@ -599,6 +599,16 @@ CHANGES: tuple[Change, ...] = (
         "state = first_state(graph)",
     ),
     _sequences(
+        "silence ends before a round of calls does",
+        "if number % every == 0:",
+        "if number:",
+    ),
+    _sequences(
+        "silence is 0 among integers with a scale",
+        "scale.zero_point if scale else 0",
+        "0",
+    ),
+    _sequences(
         "a sequence is cut across time",
         "np.split(array, parts, other[0])",
         "np.split(array, parts, array.ndim - 1)",

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from cannery.api.options import ModelOptions
 
 
+#: What results say of a sequence that begins with `prewarm`.
+_AFTER_SILENCE = " after silence"
+
+
 @dataclass(frozen=True)
 class VerifyResult:
     """How far generated code is off: max|y - ref| / max|ref| by output, at most `max_error`.
@@ -58,13 +62,15 @@ class VerifyResult:
 class _Given:
     """What a network is judged on: its samples, and what is expected of them; if that is empty, the
     references compute it. `what` is both in words. Samples can be read once: those of a sequence
-    have the states before each call, which the references compute on the way.
+    have the states before each call, which the references compute on the way. With `prewarm`, it
+    begins after silence.
     """
 
     samples: Iterable[Sample]
     count: int
     expected: Sequence[Sample]
     what: str
+    prewarm: bool = False
 
 
 def verify(
@@ -73,6 +79,7 @@ def verify(
     inputs: str | os.PathLike[str] | Mapping[str, ArrayLike] | None = None,
     against: str | os.PathLike[str] | Mapping[str, ArrayLike] | None = None,
     layers: bool = False,
+    prewarm: bool = False,
     **options: Unpack[ModelOptions],
 ) -> VerifyResult:
     """Compare what a model's generated code computes with the reference.
@@ -80,13 +87,16 @@ def verify(
     `inputs` has an array for each input by its name in the model, or is a .npz file of them; the
     first axis counts samples (default: 16 random samples). Without arrays for the states of a
     network that runs step by step, they hold one sequence. `against` are the expected outputs
-    (default: computed in float64). `layers`: also check every step on its own. Options are those of
-    `load`; `target` and `runner` verify for another machine. Raises CanneryError.
+    (default: computed in float64). `layers`: also check every step on its own. `prewarm`: the
+    sequence begins after silence, as many calls with zeros as `<NAME>_PREWARM_CALLS` says. Options
+    are those of `load`; `target` and `runner` verify for another machine. Raises CanneryError.
     """
     given = given_model(model, options, "verify")
     with given.as_file() as chosen:
         samples, expected = _arrays(inputs, "inputs"), _arrays(against, "against")
-        return verify_network(chosen, samples, expected, layers=layers, device=True)
+        return verify_network(
+            chosen, samples, expected, layers=layers, prewarm=prewarm, device=True
+        )
 
 
 def _arrays(given: Any, option: str) -> Samples | None:
@@ -96,7 +106,8 @@ def _arrays(given: Any, option: str) -> Samples | None:
 
 def verify_network(
     options: Options, inputs: Samples | None = None, against: Samples | None = None,
-    *, layers: bool = False, device: bool = False, tell: Callable[[str], object] = str,
+    *, layers: bool = False, prewarm: bool = False, device: bool = False,
+    tell: Callable[[str], object] = str,
 ) -> VerifyResult:  # fmt: skip
     """The same for checked options; `device`: the program reports what it runs on.
 
@@ -110,7 +121,9 @@ def verify_network(
         )  # fmt: skip
     first, *others = options.each_block
     graph = import_graph(first)
-    given = _given(graph, inputs, against)
+    if prewarm:
+        _check_prewarm(graph, inputs)
+    given = _given(graph, inputs, against, prewarm=prewarm)
     found = _verified(first, graph, given, layers=layers, device=device, tell=tell)
     for options in others:
         larger = import_graph(options)
@@ -118,6 +131,26 @@ def verify_network(
         more = _verified(options, larger, cut, layers=layers, device=device, tell=tell)
         found = _joined(found, more, options.block[0])
     return found
+
+
+def _check_prewarm(graph: Graph, inputs: Samples | None) -> None:
+    """Raises OptionError unless there is a sequence that can begin after silence."""
+    if not graph.states:
+        raise OptionError(
+            "the network keeps no state", where="--prewarm",
+            cure="leave it out, or run the network step by step with --streaming",
+        )  # fmt: skip
+    if inputs is None:
+        raise OptionError(
+            "samples that are drawn include states of their own", where="--prewarm",
+            cure="give a sequence with --inputs",
+        )  # fmt: skip
+    steps = input_steps(graph, inputs)
+    if any(state.input in sample for sample in steps[:1] for state in graph.states):
+        raise OptionError(
+            "the inputs include states", where="--prewarm",
+            cure="leave it out, or these arrays: the rest is one sequence",
+        )  # fmt: skip
 
 
 def _joined(found: VerifyResult, more: VerifyResult, steps: int) -> VerifyResult:
@@ -170,12 +203,15 @@ def _errors(
     return {name: each.error for name, each in worst.items()}
 
 
-def _given(graph: Graph, inputs: Samples | None, against: Samples | None) -> _Given:
+def _given(
+    graph: Graph, inputs: Samples | None, against: Samples | None, *, prewarm: bool = False
+) -> _Given:
     """The samples of a network, and the outputs given for them, if any."""
-    samples = seeded_samples(graph) if inputs is None else input_steps(graph, inputs)
-    count = len(samples)
+    steps = seeded_samples(graph) if inputs is None else input_steps(graph, inputs)
+    count = len(steps)
+    samples, begin = each_sample(graph, steps, prewarm=prewarm), _AFTER_SILENCE if prewarm else ""
     if against is None:
-        return _Given(each_sample(graph, samples), count, [], f"reference, {_counted(count)}")
+        return _Given(samples, count, [], f"reference, {_counted(count)}{begin}", prewarm)
     if graph.calls is not None and graph.calls.latency:
         raise OptionError(
             f"outputs are late by {_counted(graph.calls.latency, 'step')}", where=_where(against),
@@ -192,8 +228,8 @@ def _given(graph: Graph, inputs: Samples | None, against: Samples | None) -> _Gi
             f"it has {_counted(len(given))}, the inputs have {_counted(count)}",
             where=_where(against), cure="both need the same number",
         )  # fmt: skip
-    what = f"{_name(against)}, {_counted(count)}"
-    return _Given(each_sample(graph, samples), count, given, what)
+    what = f"{_name(against)}, {_counted(count)}{begin}"
+    return _Given(samples, count, given, what, prewarm)
 
 
 def _cut(
@@ -209,8 +245,9 @@ def _cut(
     calls = join_calls(steps, graph, larger)
     expected = join_calls(given.expected, graph, larger) if given.expected else []
     judge = _name(against) if against is not None else "reference"
-    what = f"{judge}, {_counted(len(calls), 'call')}"
-    return _Given(each_sample(larger, calls), len(calls), expected, what)
+    what = f"{judge}, {_counted(len(calls), 'call')}{_AFTER_SILENCE if given.prewarm else ''}"
+    samples = each_sample(larger, calls, prewarm=given.prewarm)
+    return _Given(samples, len(calls), expected, what, given.prewarm)
 
 
 def _counted(number: int, what: str = "sample") -> str:

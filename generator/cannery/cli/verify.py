@@ -20,6 +20,7 @@ from cannery.cli.output import json_option, note, print_json, print_table
         "cannery verify ball.h5",
         "cannery verify ball.h5 --target aarch64-a72 --layers",
         "cannery verify ball.h5 --inputs in.npz --against expected.npz",
+        "cannery verify amp.nam --streaming --inputs x.npz --against y.npz --prewarm",
     ),
 )
 @generating_options()
@@ -36,17 +37,25 @@ from cannery.cli.output import json_option, note, print_json, print_table
     metavar="OUT.npz",
     help="With --inputs: expected outputs by name (default: computed in float64).",
 )
+@click.option(
+    "--prewarm",
+    is_flag=True,
+    help="With --inputs: the sequence begins after silence, with the state that prewarm makes.",
+)
 @click.option("--layers", is_flag=True, help="Also check every step on its own.")
 @json_option
 def command(
-    model: Path, inputs: Path | None, against: Path | None, layers: bool, as_json: bool, **raw: Any
+    model: Path, inputs: Path | None, against: Path | None, prewarm: bool, layers: bool,
+    as_json: bool, **raw: Any,
 ) -> int:  # fmt: skip
     """Compare what MODEL's generated code computes with the reference.
 
     The error of an output is max|y - ref| / max|ref|. Exit code 1 if one exceeds --max-error.
     """
     options = options_of(model, raw)
-    found = verify_network(options, inputs, against, layers=layers, device=as_json, tell=note)
+    found = verify_network(
+        options, inputs, against, layers=layers, prewarm=prewarm, device=as_json, tell=note
+    )
     if as_json:
         print_json({
             "passed": found.passed, "errors": dict(found.errors), "max_error": found.max_error,
@@ -65,4 +74,6 @@ def command(
         for n, e in found.errors.items()
     ]
     print_table(["output", "error", f"at most {most:g}", "compared with"], rows)
+    if against and options.streaming and not prewarm and not found.passed:
+        click.echo("If the expected outputs begin after silence, add --prewarm.", err=True)
     return int(not found.passed)

@@ -192,15 +192,8 @@ class Source:
 
     @property
     def prewarm_calls(self) -> int:
-        """Calls after which silence changes nothing; of recurrent layers, and of states that the
-        model names itself, that is never certain.
-        """
-        calls = self.graph.calls
-        if calls is None:
-            return RECURRENT_STEPS if self.states.slots else 0
-        steps = calls.settled + (RECURRENT_STEPS if calls.lasting else 0)
-        whole = calls.steps * calls.round
-        return -(-steps // whole) * calls.round
+        """Calls after which silence changes nothing, see the graph's."""
+        return self.graph.prewarm_calls
 
     @staticmethod
     def aligned(size: int) -> int:
@@ -378,10 +371,6 @@ def model_hash(graph: Graph) -> str:
 
 #: Stands in generated text for the hash of all of it, where weights are apart.
 LAYOUT_HASH = "<layout-of-code>"
-
-
-#: Steps of silence for networks with recurrent layers, after those for their other states.
-RECURRENT_STEPS = 4096
 
 
 def render_model(source: Source, command: str, *, lap: str = "") -> str:

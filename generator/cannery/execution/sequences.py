@@ -34,10 +34,14 @@ def input_samples(graph: Graph, given: Samples) -> list[Sample]:
     return [*each_sample(graph, input_steps(graph, given))]
 
 
-def each_sample(graph: Graph, steps: Sequence[Sample]) -> Iterable[Sample]:
-    """The same from what `input_steps` returns, one after the other: states may be large."""
+def each_sample(
+    graph: Graph, steps: Sequence[Sample], *, prewarm: bool = False
+) -> Iterable[Sample]:
+    """The same from what `input_steps` returns, one after the other: states may be large. With
+    `prewarm`, the sequence begins after silence.
+    """
     left_out = bool(steps) and steps[0].keys() != set(graph.inputs)
-    return _with_states(graph, steps) if left_out else steps
+    return _with_states(graph, steps, prewarm=prewarm) if left_out else steps
 
 
 def output_samples(graph: Graph, given: Samples) -> list[Sample]:
@@ -112,6 +116,29 @@ def first_state(graph: Graph) -> dict[str, RefArray]:
     return found
 
 
+def silent_state(graph: Graph) -> dict[str, RefArray]:
+    """The states after as many calls with zeros as `<name>_prewarm` makes by default."""
+    state, states = first_state(graph), {state.input for state in graph.states}
+    zeros = {name: _zeros(graph, name) for name in graph.inputs if name not in states}
+    every = graph.calls.round if graph.calls else 1
+    before = state
+    for number in range(1, graph.prewarm_calls + 1):
+        with np.errstate(all="ignore"):
+            found = evaluate(graph, {**state, **zeros})
+        state = state | next_state(graph, state, found, number)
+        if number % every == 0:
+            if all(np.array_equal(state[name], before[name]) for name in state):
+                break  # and so would all calls that follow
+            before = state
+    return state
+
+
+def _zeros(graph: Graph, name: str) -> RefArray:
+    """An input that is silent: what zero is among integers with a scale."""
+    type_, scale = graph.types[name], graph.scales.get(name)
+    return np.full(type_.shape, scale.zero_point if scale else 0, type_.dtype.numpy)
+
+
 def next_state(
     graph: Graph, state: Mapping[str, RefArray], values: Mapping[str, RefArray], number: int
 ) -> dict[str, RefArray]:
@@ -121,9 +148,9 @@ def next_state(
     return {s.input: values[s.output].astype(state[s.input].dtype, copy=False) for s in due}
 
 
-def _with_states(graph: Graph, steps: Sequence[Sample]) -> Iterator[Sample]:
+def _with_states(graph: Graph, steps: Sequence[Sample], *, prewarm: bool) -> Iterator[Sample]:
     """These calls of one sequence with the states before each, which the references compute."""
-    state = first_state(graph)
+    state = silent_state(graph) if prewarm else first_state(graph)
     for number, step in enumerate(steps, 1):
         sample = {**state, **step}
         yield sample

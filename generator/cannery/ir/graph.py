@@ -65,6 +65,10 @@ class State:
     initial: tuple[float, ...] = ()
 
 
+#: Steps of silence for networks with recurrent layers, after those for their other states.
+RECURRENT_STEPS = 4096
+
+
 @dataclass(frozen=True)
 class Calls:
     """A network that runs step by step: the steps of a call, and by how many outputs are late.
@@ -284,6 +288,18 @@ class Graph:
     def steps_of_call(self) -> int:
         """Steps of a call of a network that runs step by step; else 0."""
         return self.calls.steps if self.calls else 0
+
+    @property
+    def prewarm_calls(self) -> int:
+        """Calls after which silence changes nothing; of recurrent layers, and of states that the
+        model names itself, that is never certain.
+        """
+        calls = self.calls
+        if calls is None:
+            return RECURRENT_STEPS if self.states else 0
+        steps = calls.settled + (RECURRENT_STEPS if calls.lasting else 0)
+        whole = calls.steps * calls.round
+        return -(-steps // whole) * calls.round
 
     @cached_property
     def constant_bytes(self) -> int:
