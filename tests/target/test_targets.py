@@ -116,6 +116,7 @@ def test_32_bit_x86_has_8_registers() -> None:
         ("nRF52840", "take cortex-m4"), ("rp2040", "take cortex-m0plus"),
         ("pico2", "take cortex-m33"), ("cortex-m85", "take cortex-m55"),
         ("nrf5340", "take cortex-m33"), ("stm32f103", "take cortex-m3"),
+        ("Zen4", "take zen4"), ("ryzen-9", "zen4 for a Ryzen 7000"),
         ("nao", "take silvermont"), ("Raspberry-Pi-4", "aarch64-a72 for a 4"),
         ("rv64gc", "take riscv64, or riscv64v128"), ("riscv32", "take riscv32imc, or riscv32imafc"),
         ("i686", "take atom32, or sse2-32"),

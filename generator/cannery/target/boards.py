@@ -5,6 +5,9 @@ Patterns match the beginning of a name in lower case, the first that fits; CMake
 
 #: What a name means: a target, and where one name has several boards, which is for which.
 NAMED = (
+    (r"zen-?4|znver4|genoa|bergamo", "zen4"),
+    (r"ryzen|epyc|threadripper|zen|znver",
+     "zen4 for a Ryzen 7000 or 8000 and an EPYC 9004, avx2 for those before"),
     (r"nao", "silvermont for a NAO V6, atom32 for a V5"),
     (r"ras[pb]|raps|rpi|pi-?[2345]",
      "aarch64-a53 for a Raspberry Pi 3 or Zero 2, aarch64-a72 for a 4, aarch64-a76 for a 5, "

@@ -21,6 +21,11 @@ def intel(*models: int) -> Processor:
     return Processor("GenuineIntel", 6, models)
 
 
+def amd(family: int, *models: int) -> Processor:
+    """AMD's cores of a family."""
+    return Processor("AuthenticAMD", family, models)
+
+
 def arm(*parts: int) -> Processor:
     """Arm's own cores."""
     return Processor("0x41", 0, parts)

@@ -15,7 +15,7 @@ from cannery.target.boards import NAMED
 from cannery.target.device import Device
 from cannery.target.isa import ISAS, Isa
 from cannery.target.isa import isa as isa_row
-from cannery.target.parts import Processor, apple, arm, intel
+from cannery.target.parts import Processor, amd, apple, arm, intel
 
 NATIVE = "native"
 ANY = "any"
@@ -250,6 +250,9 @@ _ARM_CPUS = (
     ),
 )  # fmt: skip
 
+#: Models of family 0x19 that are no Zen 3: Storm Peak and Genoa, Raphael, Phoenix, Bergamo.
+_ZEN4 = (*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0))
+
 _CPUS = (
     _cpu("atom32", "Intel Atom Bonnell, 32 bit (NAO V5)", "ssse3", 32,
          f"-march=bonnell {_FPMATH}", _EMULATOR_32, "bonnell", 1600,
@@ -258,6 +261,9 @@ _CPUS = (
          "qemu-x86_64 -cpu Westmere,+movbe,+rdrand,+3dnowprefetch", "silvermont", 1900,
          intel(0x37, 0x4A, 0x4C, 0x4D, 0x5A, 0x5D, 0x75), "movbe rdrand 3dnowprefetch",
          machine="silvermont"),
+    _cpu("zen4", "AMD Zen 4 (Ryzen 7000 and 8000, EPYC 9004)", "avx512vnni", 64,
+         " ".join(ISAS["avx512vnni"].flags), "", "znver4", 3700, amd(0x19, *_ZEN4),
+         machine="zen4"),
     *_ARM_CPUS,
     *_CORTEX_M,
     *_RISCV32,
@@ -331,10 +337,13 @@ def fitting_target(device: Device, isa: Isa) -> Target | None:
     Only those of the family and pointer width of `isa`; None if there is none.
     """
     rows = [r for r in TARGETS.values() if (r.isa.family, r.isa.bits) == (isa.family, isa.bits)]
-    own = [row for row in rows if device.is_one_of(row.processors)]
-    plain = [
-        r for r in rows if not r.processors and set(r.cpu_flags) <= set(device.features.split())
-    ]
+    has = set(device.features.split())
+    own = [
+        row for row in rows
+        # Virtual machines on x86 may hide what a processor has.
+        if device.is_one_of(row.processors) and (isa.family != "x86" or set(row.cpu_flags) <= has)
+    ]  # fmt: skip
+    plain = [row for row in rows if not row.processors and set(row.cpu_flags) <= has]
     return next(iter([*own, *reversed(plain)]), None)
 
 
