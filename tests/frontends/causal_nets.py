@@ -20,7 +20,7 @@ from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.conv_transpose.op import ConvTranspose
-from cannery.ops.elementwise import Add, Div, Mul, Relu, Sigmoid, Tanh
+from cannery.ops.elementwise import Add, Div, Mul, Neg, Relu, Sigmoid, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.movement.op import Pad, Reshape, Slice, Transpose
@@ -58,6 +58,7 @@ class Maker:
         self.ahead = ahead
         self.ends = not ahead and self.random.random() < 0.3
         self.rates = rates
+        self.rotates = seed % 3 == 0
 
     def graph(self) -> Graph:
         """A chain of layers with branches, whose ends are outputs; the first one looks back."""
@@ -223,15 +224,21 @@ class Maker:
         return self.b.node(Mul(), [sums, self.b.constant("share", 1 / count)])
 
     def attention(self, value: str) -> str:
-        """Of two heads, to a few elements before each one, weighted by their distance."""
+        """Of two heads, to a few elements before each one, weighted by their distance; queries and
+        keys may be turned by the number of their element.
+        """
         length, channels = self.size(value)
         behind = self.random.choice((0, 1, 5, length - 1))
         ahead = self.random.choice((0, 2)) if self.ahead else 0
-        q, k, v = (
-            self.b.node(Transpose(perm), [self.b.node(Reshape((self.batch, length, 2, 2)), [
+        heads = [
+            self.b.node(Reshape((self.batch, length, 2, 2)), [
                 self.b.node(MatMul(), [value, self.b.weight(channels, 4)])
-            ])]) for perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))
-        )  # fmt: skip
+            ]) for _ in range(3)
+        ]  # fmt: skip
+        if self.rotates:
+            heads = [*map(self.rotated, heads[:2]), heads[2]]
+        orders = ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))
+        q, k, v = (self.b.node(Transpose(o), [h]) for o, h in zip(orders, heads, strict=True))
         d = np.arange(length)[:, None] - np.arange(length)[None]
         mask = np.where((d <= behind) & (d >= -ahead), -0.1 * np.abs(d), -np.inf)
         scores = self.b.node(MatMul(), [q, k])
@@ -241,6 +248,21 @@ class Maker:
         mixed = self.b.node(MatMul(), [self.b.node(Softmax(3), [scores]), v])
         mixed = self.b.node(Transpose((0, 2, 1, 3)), [mixed])
         return self.b.node(Reshape((self.batch, length, 4)), [mixed])
+
+    def rotated(self, value: str) -> str:
+        """Pairs of features, as complex numbers that are turned by an angle for each element."""
+        _, length, _, _ = self.b.types[value].shape
+        angles = np.arange(length).reshape(-1, 1, 1) * np.array([[0.3], [0.02]])
+        real, imaginary = (
+            self.b.node(Slice((0, 0, 0, k), (self.batch, length, 2, k + 1), (1, 1, 1, 1)), [value])
+            for k in range(2)
+        )
+        crossed = self.b.node(Concat(3), [self.b.node(Neg(), [imaginary]), real])
+        parts = [
+            self.b.node(Mul(), [each, self.b.constant("wave", wave(angles))])
+            for each, wave in ((value, np.cos), (crossed, np.sin))
+        ]
+        return self.b.node(Add(), parts)
 
     def between(self, value: str) -> str:
         """Twice or three times as many elements, on lines between neighbours."""

@@ -20,7 +20,7 @@ from cannery.ops.average_pool.op import AveragePool
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Div, Mul, Sub, Tanh
-from cannery.ops.logic.compare import Where
+from cannery.ops.logic.compare import IsNaN, Where
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Pad, Reshape, Slice
 from cannery.ops.ordering.cumulative import CumSum
@@ -50,6 +50,25 @@ def attending(masks: Masks, taps: int = 3) -> Graph:
     scores = b.node(MatMul(transpose_b=True), [q, k], name="scores")
     shares = b.node(Softmax(2), [masks(b, scores)])
     return b.graph(b.node(Add(), [x, b.node(MatMul(), [shares, v])]))
+
+
+@pytest.mark.parametrize("zero_first", [True, False])
+def test_shares_that_are_no_numbers_become_zeros(zero_first: bool) -> None:
+    """As in PyTorch's scaled_dot_product_attention: nothing changes where each step sees itself."""
+    b = Tame(3)
+    x = b.input("x", (1, STEPS, 3))
+    q, k, v = (b.node(MatMul(), [x, b.weight(3, 4)]) for _ in range(3))
+    scores = b.node(MatMul(transpose_b=True), [q, k])
+    mask = b.constant("mask", np.where(band(5), 0.0, -np.inf))
+    shares = b.node(Softmax(2), [b.node(Add(), [scores, mask])])
+    zero, no_number = b.constant("zero", np.zeros(1)), b.node(IsNaN(), [shares])
+    chosen = [zero, shares] if zero_first else [shares, zero]
+    graph = b.graph(b.node(MatMul(), [b.node(Where(), [no_number, *chosen]), v]))
+    if zero_first:
+        assert compare(graph, 4, 0) > 0
+    else:
+        with pytest.raises(UnsupportedError, match="it multiplies steps with each other"):
+            to_streaming(graph)
 
 
 @pytest.mark.parametrize(("behind", "ahead"), [(0, 0), (4, 0), (STEPS, 0), (3, 2)])

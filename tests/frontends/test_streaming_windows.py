@@ -204,6 +204,21 @@ def test_outputs_of_different_rates_come_together() -> None:
     assert compare(graph, 1, 0) == STEPS + STEPS // 2
 
 
+@pytest.mark.parametrize("blocks", [(1,), (2,), (3,), (1, 4)])
+def test_branches_of_different_rates_are_added(blocks: tuple[int, ...]) -> None:
+    """One has stride 2 and is upsampled again."""
+    b = Net()
+    x = b.input("x", (1, STEPS, 3))
+    slow = b.node(Resize("nearest", (STEPS,), "asymmetric", "floor"), [conv(2, 0, 3, 2)(b, x)])
+    graph = b.graph(b.node(Add(), [x, b.node(Tanh(), [conv(2, 0)(b, slow)])]))
+    calls = [to_streaming(graph, block, 0, blocks) for block in blocks]
+    assert calls[0].calls and calls[0].calls.every == (1 if blocks[0] % 2 == 0 else 2)
+    if len(blocks) == 1:
+        assert compare(graph, blocks[0], 0) == STEPS
+    else:
+        assert compare_mixed(graph, blocks, 0, seed=1) > 0
+
+
 def test_integers_that_begin_late() -> None:
     """What stands for elements before the first one has their type."""
 

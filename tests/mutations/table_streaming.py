@@ -25,6 +25,7 @@ _lengthened = rows(f"{_F}/streaming/lengthened.py", _LONGER)
 _carried = rows(f"{_F}/streaming/carried.py", "tests/frontends/test_streaming_carried.py")
 _AFTER = "tests/emit/test_streaming.py::test_state_of_the_model_after_silence"
 _prewarm = rows(f"{_C}/api/net.py", _AFTER)
+_positions = rows(f"{_F}/streaming/positions.py", "tests/frontends/test_streaming_positions.py")
 _unfolded = rows(f"{_F}/streaming/unfolded.py", _PADS)
 _known = rows(f"{_F}/streaming/stepper.py", _PADS)
 _lengths = rows(f"{_F}/lengths.py", *_SEVERAL)
@@ -597,6 +598,21 @@ CHANGES: tuple[Change, ...] = (
         "every step of a sequence begins with the first state",
         "state |= next_state(graph, state, found, number)",
         "state = first_state(graph)",
+    ),
+    _positions(
+        "any scores are taken for those of distances",
+        "if off <= _ALIKE * np.abs(scores).max():",
+        "if off <= np.abs(scores).max():",
+    ),
+    _positions(
+        "tables of more steps are those of the model again",
+        "weights @ np.stack([wave[-n:], wave[-2 * n : -n]])",
+        "wave[:n]",
+    ),
+    _positions(
+        "all queries have the first number",
+        "part = array.take(range(start, start + count), axis)",
+        "part = array.take(range(count), axis)",
     ),
     _sequences(
         "silence ends before a round of calls does",

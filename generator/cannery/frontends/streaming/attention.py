@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from cannery.errors import UnsupportedError
 from cannery.frontends.streaming.lead import first, results
 from cannery.frontends.streaming.past import Builder
+from cannery.frontends.streaming.positions import Turned, check_distances, turn
 from cannery.frontends.streaming.stream import Stream
 from cannery.frontends.time_axis import Use, one_step
 from cannery.ir.graph import Array, Graph, Node
 from cannery.ir.registry import Elementwise, RefArray
 from cannery.ops.elementwise import Add
-from cannery.ops.logic.compare import Where
+from cannery.ops.logic.compare import IsNaN, Where
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Reshape, Transpose
 from cannery.ops.softmax.op import Softmax
@@ -38,26 +39,41 @@ class Attention:
     """`product` multiplies queries and keys, `result` shares and values; `between` is in order.
 
     The last node between them is the softmax; each of the others has one input that is computed.
+    `guard` is what PyTorch writes after it: 0 in place of shares that are no numbers.
     """
 
     product: Node
     between: tuple[Node, ...]
     result: Node
+    guard: tuple[Node, ...] = ()
 
     @property
     def scores(self) -> tuple[str, ...]:
         """The values that no other node reads."""
-        return (self.product.output, *(node.output for node in self.between))
+        return (self.product.output, *(node.output for node in (*self.between, *self.guard)))
 
 
 def attentions(graph: Graph) -> Iterator[Attention]:
     """Those of a network, also where rows and columns are no steps."""
     for node in graph.nodes:
         if isinstance(node.op, Softmax) and node.op.axis == graph.types[node.output].rank - 1:
-            result = _only_reader(graph, node.output)
+            guard = _guard(graph, node.output)
+            shares = guard[-1].output if guard else node.output
+            result = _only_reader(graph, shares)
             found = _up_to_product(graph, node)
-            if found and result and _takes_shares(result, node.output):
-                yield Attention(found[0], tuple(found[1:]), result)
+            if found and result and _takes_shares(result, shares):
+                yield Attention(found[0], tuple(found[1:]), result, guard)
+
+
+def _guard(graph: Graph, shares: str) -> tuple[Node, ...]:
+    """The nodes that put a constant in place of shares that are no numbers, if there are any."""
+    for node in graph.consumers(shares):
+        chosen = _only_reader(graph, node.output) if isinstance(node.op, IsNaN) else None
+        if chosen and isinstance(chosen.op, Where) and chosen.inputs[0] == node.output:
+            one, other = chosen.inputs[1:]
+            if one in graph.constants and other == shares and len(graph.consumers(shares)) == 2:
+                return node, chosen
+    return ()
 
 
 def _takes_shares(node: Node, shares: str) -> bool:
@@ -98,8 +114,12 @@ def _along(graph: Graph, streams: Mapping[str, Stream], value: str, from_end: in
     return stream is not None and stream.time == graph.types[value].rank - from_end
 
 
-def attend(b: Builder, a: Attention, streams: Mapping[str, Stream]) -> Stream:
-    """Append the attention of a call; its output's stream."""
+def attend(
+    b: Builder, a: Attention, streams: Mapping[str, Stream], turned: Mapping[str, Turned]
+) -> Stream:
+    """Append the attention of a call; its output's stream. `turned` has the queries and keys that
+    depend on the number of their step.
+    """
     (q, k), v = a.product.inputs, a.result.inputs[1]
     op = a.result.op
     assert isinstance(op, MatMul)
@@ -111,19 +131,32 @@ def attend(b: Builder, a: Attention, streams: Mapping[str, Stream]) -> Stream:
     behind, ahead = _sight(b.graph, a)
     late = max(_known(streams[k]), _known(streams[v]), _known(streams[q]) - ahead)
     lead = None
-    if late + ahead < 0 and b.folds:
+    is_turned = q in turned or k in turned
+    if is_turned:
+        check_distances(b.graph, a.product, turned, streams, behind + ahead + count)
+    if late + ahead < 0 and b.folds and not is_turned:
         known = _Band(-late - ahead, behind, ahead, late)
         lead = _lead(b, a, [streams[each] for each in (q, k, v)], known)
     elif late + ahead < 0:
         late = -ahead
-    query, begun = b.begun(q, streams[q]) if streams[q].copies else (q, streams[q])
-    query, _ = b.delayed(query, begun, late + ahead)
-    keys, values = (_window(b, streams, value, late, behind + ahead) for value in (k, v))
+    query = _query(b, streams, turned[q].root if q in turned else q, late + ahead)
+    reach = behind + ahead
+    keys = _window(b, streams, turned[k].root if k in turned else k, late, reach)
+    if is_turned:
+        query = turn(b, turned[q], streams[turned[q].root], query, behind)
+        keys = turn(b, turned[k], streams[turned[k].root], keys, 0)
+    values = _window(b, streams, v, late, reach)
     scores = b.op(a.product.op, a.product.name, query, keys)
     shares = _shares(b, a, scores, _Band(count, behind, ahead, late), streams[q])
     b.add(replace(a.result, inputs=(shares, values)))
     time = b.graph.types[a.result.output].rank - 2
     return Stream(time, count, late + ahead, lead, streams[q].every)
+
+
+def _query(b: Builder, streams: Mapping[str, Stream], value: str, late: int) -> str:
+    """A value of a call, this late."""
+    value, stream = b.begun(value, s) if (s := streams[value]).copies else (value, s)
+    return b.delayed(value, stream, late)[0]
 
 
 def _known(stream: Stream) -> int:
@@ -203,7 +236,10 @@ def _shares(b: Builder, a: Attention, scores: str, band: _Band, queries: Stream)
     constant = b.constant(f"{softmax.name}/mask", added)
     seen = b.op(Where(), f"{softmax.name}/seen", early, nothing, constant)
     masked = b.op(Add(), f"{softmax.name}/masked", value, seen)
-    return b.op(softmax.op, softmax.name, masked)
+    found = {softmax.output: b.op(softmax.op, softmax.name, masked)}
+    for node in a.guard:
+        found[node.output] = b.op(node.op, node.name, *(found.get(v, v) for v in node.inputs))
+    return found[a.scores[-1]]
 
 
 def _window(b: Builder, streams: Mapping[str, Stream], value: str, late: int, reach: int) -> str:

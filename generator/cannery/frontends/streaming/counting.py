@@ -40,16 +40,12 @@ def by_step(b: Builder, name: str, array: Array, axis: int, stream: Stream) -> s
     Raises UnsupportedError where it is neither the same for all steps, nor evenly spaced, nor the
     reciprocal of such, up to a step after which it stays as it is.
     """
-    rows = np.moveaxis(np.asarray(array, np.float64), axis, 0)
-    if (rows == rows[:1]).all():
+    if _is_same(array, axis):
         return b.constant(f"{name}/step", array.take([0], axis))
     if array.dtype != np.float32:
         raise UnsupportedError("it has a constant for each step")
-    found, turned = _line(rows), False
-    if found is None and rows.all():
-        with np.errstate(over="ignore"):
-            found, turned = _line(1.0 / rows), True
-    if found is None or not found.gives(rows, turned=turned):
+    found, turned = _line_of(array, axis)
+    if found is None:
         raise UnsupportedError("it has a constant for each step, not evenly spaced ones")
 
     def of(values: NDArray[np.float64]) -> Array:
@@ -57,11 +53,30 @@ def by_step(b: Builder, name: str, array: Array, axis: int, stream: Stream) -> s
 
     shape = (stream.count, *[1] * (array.ndim - axis - 1))
     index = b.index(stream, shape)
-    if found.last < len(rows) - 1:
+    if found.last < array.shape[axis] - 1:
         index = b.op(Min(), f"{name}/index", index, b.scalar(float(found.last)))
     grown = b.op(Mul(), f"{name}/grown", index, b.constant(f"{name}/slope", of(found.slope)))
     value = b.op(Add(), f"{name}/step", grown, b.constant(f"{name}/first", of(found.first)))
     return b.op(Reciprocal(), f"{name}/reciprocal", value) if turned else value
+
+
+def is_computed(array: Array, axis: int) -> bool:
+    """Whether `by_step` makes such a constant."""
+    return _is_same(array, axis) or _line_of(array, axis)[0] is not None
+
+
+def _is_same(array: Array, axis: int) -> bool:
+    return bool((array == array.take([0], axis)).all())
+
+
+def _line_of(array: Array, axis: int) -> tuple[_Line | None, bool]:
+    """The line that the elements are on, if they are, or their reciprocals, which is the second."""
+    rows = np.moveaxis(np.asarray(array, np.float64), axis, 0)
+    found, turned = _line(rows), False
+    if found is None and rows.all():
+        with np.errstate(over="ignore"):
+            found, turned = _line(1.0 / rows), True
+    return (found if found and found.gives(rows, turned=turned) else None), turned
 
 
 def _line(rows: NDArray[np.float64]) -> _Line | None:

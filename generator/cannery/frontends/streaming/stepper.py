@@ -13,9 +13,10 @@ from cannery.errors import CanneryError, OptionError, UnsupportedError
 from cannery.frontends.lengths import AheadError, StuckError
 from cannery.frontends.streaming.attention import Attention, attend, attentions, of_steps
 from cannery.frontends.streaming.beginning import begins, join_beginning
-from cannery.frontends.streaming.counting import by_step
+from cannery.frontends.streaming.counting import by_step, is_computed
 from cannery.frontends.streaming.lead import first, is_sure, results
 from cannery.frontends.streaming.past import Builder, Key
+from cannery.frontends.streaming.positions import Turned, constants_by_step, time_of, turned_by
 from cannery.frontends.streaming.stream import Stream
 from cannery.frontends.streaming.whole import Whole, whole_after, whole_of
 from cannery.frontends.streaming.windows import along_time
@@ -27,7 +28,6 @@ from cannery.ops.concat.op import Concat
 from cannery.ops.movement.op import Identity, Reshape, Transpose
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.recurrent.base import SEQUENCE, Recurrent
-from cannery.ops.scalar.base import Pointwise
 from cannery.ops.softmax.op import LogSoftmax, Softmax
 
 #: The least latency that the network allows.
@@ -44,7 +44,8 @@ class Stepper:
 
     `ahead` is the first layer whose output is late, by how many steps of the input. `attending` has
     the scores and shares of attentions among steps, which are no values of the network for a call;
-    `beginnings`, the first elements of sequences, with the slices that take them;
+    `turned`, queries and keys that depend on the number of their step, `turning` what is made for
+    them; `beginnings`, the first elements of sequences, with the slices that take them;
     `lasting`, of values that are known when the sequence ends, which axis is that of its steps;
     `whole`, where these values have all steps. Outputs depend on what is `needed`.
     """
@@ -61,6 +62,8 @@ class Stepper:
     needed: set[str] = field(init=False)
     attentions: dict[str, Attention] = field(init=False)
     attending: dict[str, Attention] = field(default_factory=dict)
+    turned: dict[str, Turned] = field(default_factory=dict)
+    turning: set[str] = field(default_factory=set)
     beginnings: dict[str, Node] = field(default_factory=dict)
     lasting: dict[str, int] = field(default_factory=dict)
     whole: dict[str, Whole] = field(default_factory=dict)
@@ -125,7 +128,7 @@ class Stepper:
 
     def _node(self, node: Node) -> None:
         b = self.builder
-        if self._attends(node) or self._begins(node):
+        if self._attends(node) or self._begins(node) or self._turns(node):
             return
         found = [self.streams.get(v) if v else None for v in node.inputs]
         windowed = along_time(b, node, found)
@@ -218,7 +221,7 @@ class Stepper:
         if not stream or stream.time is None or stream.final:
             return tuple(inputs), streams
         found, times = list(inputs), list(streams)
-        for k, axis in self._constants_by_step(node, streams):
+        for k, axis in constants_by_step(self.graph, node, [s.time if s else None for s in times]):
             value = node.inputs[k]
             found[k] = by_step(self.builder, value, self.graph.constants[value], axis, stream)
             if isinstance(node.op, Concat):
@@ -226,22 +229,26 @@ class Stepper:
             times[k] = replace(stream, time=axis, lead=None)
         return tuple(found), times
 
-    def _constants_by_step(
-        self, node: Node, streams: Sequence[Stream | None]
-    ) -> Iterator[tuple[int, int]]:
-        """Which inputs are constants with an element for each step, along which axis."""
-        if not isinstance(node.op, Elementwise | Pointwise | Concat):
-            return
-        ranks = [self.graph.types[v].rank for v in node.inputs]
-        place, source = next((k, s) for k, s in enumerate(streams) if s and not s.final)
-        assert source.time is not None
-        time = source.time - ranks[place]  # from the end
-        steps = self.graph.types[node.inputs[place]].shape[time]
-        for k, value in enumerate(node.inputs):
-            array, axis = self.graph.constants.get(value), ranks[k] + time
-            joined = isinstance(node.op, Concat) and node.op.axis == axis
-            if array is not None and axis >= 0 and array.shape[axis] == steps > 1 and not joined:
-                yield k, axis
+    def _turns(self, node: Node) -> bool:
+        """Whether a node turns queries or keys by the numbers of steps: attention does that."""
+        if node.outputs[0] in self.turning:
+            return True
+        times = [s.time if (s := self.streams.get(v)) else None for v in node.inputs]
+        if all(time is None or time == FINAL for time in times):
+            return False
+        by_step = constants_by_step(self.graph, node, times)
+        constants = [(self.graph.constants[node.inputs[k]], axis) for k, axis in by_step]
+        if all(is_computed(array, axis) for array, axis in constants):
+            return False
+        found, made = turned_by(self.graph, node, self.attentions)
+        self.turning |= {*made}
+        for turned in found:
+            root = self.streams[turned.root]
+            assert root.time is not None
+            time = time_of(self.graph, turned, root.time)
+            self.turned[turned.value] = turned
+            self._note(node, turned.value, replace(root, time=time, lead=None))
+        return bool(found)
 
     def _begins(self, node: Node) -> bool:
         """Whether a node takes the first elements of a sequence, or joins such with the rest."""
@@ -260,9 +267,11 @@ class Stepper:
         started = self.attentions.get(value)
         if started and of_steps(self.graph, started, self.streams):
             self.attending |= dict.fromkeys(started.scores, started)
+        elif started and not self.turned.keys().isdisjoint(node.inputs):
+            raise UnsupportedError("it multiplies features that depend on the number of the step")
         found = self.attending.get(value) or self.attending.get(node.inputs[0])
         if found and node is found.result:
-            self._note(node, value, attend(self.builder, found, self.streams))
+            self._note(node, value, attend(self.builder, found, self.streams, self.turned))
         return found is not None
 
     def _note(self, node: Node, value: str, stream: Stream) -> None:
@@ -335,7 +344,8 @@ class Stepper:
             return inputs[0]
         if len(node.outputs) > 1:
             return None
-        for k, axis in self._constants_by_step(node, streams):
+        own = [s.time if s else None for s in streams]
+        for k, axis in constants_by_step(self.graph, node, own):
             inputs[k], times[k] = (
                 first(self.graph.constants[node.inputs[k]], axis, count),
                 Stream(axis),
