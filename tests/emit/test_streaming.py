@@ -468,3 +468,35 @@ def test_outputs_that_are_late(tmp_path: Path) -> None:
     assert cannery.verify(file, inputs=x, **late).passed  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"^against: outputs are late by 1 step "):
         cannery.verify(file, inputs=x, against=x, **late)  # type: ignore[arg-type]
+
+
+def conv_lstm(steps: int, *, states: bool) -> Model:
+    """Over images of 5x6 with 2 channels; `states` are inputs and outputs."""
+    rng = np.random.default_rng(11)
+    shapes = {"kernel": (3, 3, 2, 12), "recurrent_kernel": (3, 3, 3, 12), "bias": (12,)}
+    values = {f"cell/{n}": rng.normal(0, 0.3, s).astype(np.float32) for n, s in shapes.items()}
+    config = {"filters": 3, "kernel_size": [3, 3], "padding": "same", "return_state": states}
+    inputs = [image("x", steps, 5, 6, 2), *(image(n, 5, 6, 3) for n in "hc" if states)]
+    names = [each.name for each in inputs]
+    call: Any = {"inputs": names[:1], "initial_state": names[1:]} if states else names
+    cells = LayerSpec("ConvLSTM2D", "cells", [call], config, values)
+    results = [("cells", 0, k) for k in range(3 if states else 1)]
+    return Model("net", [*inputs, cells], names, results)
+
+
+def test_convolutional_lstm_with_its_states_as_inputs(tmp_path: Path) -> None:
+    """Frames go through a model of one step; the layer over several of them says so."""
+    need_program("gcc")
+    whole = write_h5(tmp_path / "whole.h5", conv_lstm(4, states=False))
+    with pytest.raises(UnsupportedError, match=r"cells.*written out one by one.*initial_state"):
+        load_model(make_options(whole, {"streaming": True}))
+    one = write_h5(tmp_path / "net.h5", conv_lstm(1, states=True))
+    last, h, c = load_model(make_options(one, {})).outputs
+    net = cannery.load(one, state={"h": h, "c": c}, isa="sse2")
+    x = np.random.default_rng(12).standard_normal((1, 4, 5, 6, 2)).astype(np.float32)
+    state = net.new_state()
+    for k in range(4):
+        y = net.step(state, x[:, k : k + 1])
+    (expected,) = evaluate(load_model(make_options(whole, {})), {"x": x}).values()
+    assert last == net.outputs[0].name
+    assert np.abs(np.asarray(y) - expected).max() <= TOLERANCE

@@ -42,6 +42,10 @@ from cannery.ir.graph import Graph, GraphBuilder
 #: The fallback advice: Keras shows what is wrong when it builds the layer again.
 _CURE = "check the layer and the size of its input in Keras, and save the model again"
 
+_UNROLLED = (
+    "leave out --streaming and give a model of one step, with the layer's states as inputs "
+    "(initial_state) and outputs (return_state), and --state IN=OUT for each"
+)
 _STATEFUL = "--streaming runs it step by step; or save it with stateful=False"
 
 
@@ -141,6 +145,8 @@ class _Importer:
             inputs = [self._value(v) for v in application.inputs]
             for value, shape in zip(inputs, application.shapes, strict=True):
                 self._check_shape(value, shape)
+            if layer.plan.unrolled and self._options.streaming:
+                raise UnsupportedError("its steps are written out one by one", cure=_UNROLLED)
             if layer.plan.stateful and not self._options.streaming:
                 raise UnsupportedError("it is stateful", cure=_STATEFUL)
             given = self._given(application, layer, inputs)

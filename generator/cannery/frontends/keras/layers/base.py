@@ -203,7 +203,8 @@ class LayerPlan:
 
     `weights` are its trainable variables and `state` the others, in the order in which Keras makes
     them. `children` are the layers with weights that it holds, by attribute, or by attributes
-    joined with `/`. A `stateful` layer continues in each run from its last state. A layer that
+    joined with `/`. A `stateful` layer continues in each run from its last state. The steps of an
+    `unrolled` layer are nodes of their own. A layer that
     `trains_by_default` treats calls that do not say so as training. `signature` are the parameters
     of its call, where it takes more than inputs; it reads them from `Scope.given`. `settings` are
     arguments that all calls have. `reads_masks`: it asks for the masks of its inputs, so they may
@@ -215,6 +216,7 @@ class LayerPlan:
     state: tuple[str, ...] = ()
     children: Mapping[str, KerasLayer] | None = None
     stateful: bool = False
+    unrolled: bool = False
     trains_by_default: bool = False
     signature: tuple[str, ...] = ()
     reads_masks: bool = False

@@ -78,7 +78,8 @@ def conv_lstm(config: LayerConfig, rank: int) -> LayerPlan:
 
     weights = ("kernel", "recurrent_kernel", *(("bias",) if cell.bias else ()))
     child = KerasLayer("cell", "ConvLSTMCell", config.trainable, LayerPlan(build, weights))
-    return LayerPlan(build, children={"cell": child}, stateful=config.flag("stateful", False))
+    stateful = config.flag("stateful", False)
+    return LayerPlan(build, children={"cell": child}, stateful=stateful, unrolled=True)
 
 
 def _function(config: LayerConfig, key: str, usual: str) -> Activation | None:
