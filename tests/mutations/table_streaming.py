@@ -142,7 +142,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     _attention(
         "attention waits for steps that are known before the first call",
-        "if late + ahead < 0 and b.folds:",
+        "if late + ahead < 0 and b.folds and not is_turned:",
         "if False:",
     ),
     _attention(
@@ -282,7 +282,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     _counting(
         "constants that stay as they are grow on",
-        "if found.last < len(rows) - 1:",
+        "if found.last < array.shape[axis] - 1:",
         "if found.last < 0:",
     ),
     _counting(
