@@ -103,6 +103,13 @@ def test_a_layer_of_keras(
     assert y.tolist() == [[1.0] * 4]
 
 
+def test_the_error_for_an_unknown_class_names_the_option(tmp_path: Path) -> None:
+    path = write_keras(tmp_path / "m", chain(image("x", 4), LayerSpec("MyLayer", "mine", (), {})))
+    with pytest.raises(UnsupportedError) as error:
+        load_graph(path)
+    assert "--custom MyLayer=my_op.c" in str(error.value)
+
+
 @pytest.mark.parametrize("write", [write_h5, write_keras])
 def test_weights_of_a_layer_are_not_left_out(write: Any, files: Path, tmp_path: Path) -> None:
     weights = {"w": np.ones(3, np.float32)}

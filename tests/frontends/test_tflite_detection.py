@@ -149,26 +149,33 @@ def test_options_that_are_damaged(tmp_path: Path) -> None:
             continue
 
 
-def suppression(kind: str, most: int) -> bytes:
-    """One operator."""
+def suppression(kind: str, most: int, *, batched: bool = False, sigma: float = 0.0) -> bytes:
+    """One operator; `batched` declares places[1,most], as converters do before a Reshape."""
 
     def fill(g: Graph) -> Sequence[int]:
         boxes, scores = g.input((N, 4)), g.input((N,))
         constants = [np.int32(most), np.float32(0.4), np.float32(0.3)]
-        constants += [np.float32(0.0)] if kind.endswith("5") else []
+        constants += [np.float32(sigma)] if kind.endswith("5") else []
         given = [boxes, scores, *(g.constant(np.asarray(c)) for c in constants)]
         outputs = [g.tensor((most,), "INT32"), g.tensor((), "INT32")]
         if kind.endswith("5"):
             outputs.insert(1, g.tensor((most,)))
+        flat = outputs[0]
+        if batched:
+            outputs[0] = g.tensor((1, most), "INT32")
         g.add(kind, given, *outputs, options=f"NonMaxSuppressionV{kind[-1]}Options")
+        if batched:
+            g.add("RESHAPE", [outputs[0], g.constant(np.array([most], np.int32))], flat)
+            outputs[0] = flat
         return outputs
 
     return tflite_file(fill)
 
 
+@pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize("most", [3, 60])
 @pytest.mark.parametrize("kind", ["NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"])
-def test_suppression(kind: str, most: int, tmp_path: Path) -> None:
+def test_suppression(kind: str, most: int, batched: bool, tmp_path: Path) -> None:
     random = np.random.default_rng(most)
     first = random.random((N, 2), np.float32)
     boxes = np.concatenate([first, first + np.float32(0.2) + random.random((N, 2), np.float32)], 1)
@@ -182,7 +189,14 @@ def test_suppression(kind: str, most: int, tmp_path: Path) -> None:
     of_kept = np.where(np.arange(most) < len(kept), scores[places], np.float32(0))
     wanted = [places, *([of_kept] if kind.endswith("5") else []), np.int32(len(kept))]
     file, given = tmp_path / "nms.tflite", {"x0": boxes, "x1": scores}
-    file.write_bytes(suppression(kind, most))
+    file.write_bytes(suppression(kind, most, batched=batched))
     _near(list(evaluate(load_graph(file), given).values()), wanted)
     if importlib.util.find_spec("ai_edge_litert") is not None:
         _near(by_litert(file.read_bytes(), given), wanted)
+
+
+def test_sinking_scores_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "nms.tflite"
+    file.write_bytes(suppression("NON_MAX_SUPPRESSION_V5", 3, sigma=0.5))
+    with pytest.raises(UnsupportedError, match="sink with the overlap"):
+        load_graph(file)

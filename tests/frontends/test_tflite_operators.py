@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cannery.errors import ModelError
 from cannery.frontends import load_graph
 from cannery.frontends.tflite.scope import operator_names
 from cannery.ir.evaluate import evaluate
@@ -105,3 +106,21 @@ def test_every_operator_has_a_case() -> None:
         }
     )
     assert {case.kind for case in CASES.values()} | elsewhere == set(operator_names())
+
+
+def test_whole_numbers_by_zero(tmp_path: Path) -> None:
+    """0 where the divisor is computed; one that is known is an error at once."""
+
+    def fill(g: Graph, known: bool) -> Sequence[int]:
+        x = g.input((1, 3), "INT32")
+        by = g.constant(np.array([[2, 0, -2]], np.int32)) if known else g.input((1, 3), "INT32")
+        return [g.add("FLOOR_DIV", [x, by], g.tensor((1, 3), "INT32"), options="FloorDivOptions")]
+
+    file = tmp_path / "net.tflite"
+    file.write_bytes(tflite_file(lambda g: fill(g, known=False)))
+    given = [np.array([v], np.int32) for v in ([7, 7, 7], [2, 0, -2])]
+    (y,) = evaluate(load_graph(file), {"x0": given[0], "x1": given[1]}).values()
+    assert np.asarray(y).tolist() == [[3, 0, -4]]
+    file.write_bytes(tflite_file(lambda g: fill(g, known=True)))
+    with pytest.raises(ModelError, match="divides by zero"):
+        load_graph(file)

@@ -73,6 +73,10 @@ ELEMENTS: dict[str, Case] = {
     ),
     "pow": _binary("POW", np.power, "PowOptions", least=0.3),
     "floor_div": _binary("FLOOR_DIV", lambda a, b: np.floor(a / b), "FloorDivOptions", least=0.3),
+    "floor_div_integers": Case(
+        "FLOOR_DIV", [(2, 3, 6), np.array([[-3], [2], [7]], np.int32)],
+        lambda a, b: a // b, "FloorDivOptions", dtype="int32",
+    ),
     "floor_mod": _binary("FLOOR_MOD", np.mod, "FloorModOptions"),
     "equal": _binary("EQUAL", np.equal, "EqualOptions", "int32"),
     "not_equal": _binary("NOT_EQUAL", np.not_equal, "NotEqualOptions", "int32"),

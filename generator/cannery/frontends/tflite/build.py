@@ -40,6 +40,9 @@ _TAKE_HANDLES = ("READ_VARIABLE", "ASSIGN_VARIABLE", "WHILE", "IF")
 #: Operators that read complex numbers, or hand them on.
 _TAKE_COMPLEX = ("REAL", "IMAG", "COMPLEX_ABS", "WHILE", "IF", "STABLEHLO_COMPOSITE")
 
+#: Operators whose outputs LiteRT gives shapes of its own: converters declare others, with a batch.
+_OWN_SHAPES = ("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5")
+
 #: What to do about operators that are not supported.
 _INSTEAD = (
     "convert the network without them, or to ONNX: pip install tf2onnx tensorflow-cpu, then "
@@ -273,11 +276,11 @@ class _Importer:
             tensor = self._graph.tensors[number]
             if number in self._values or tensor.data is not None:
                 raise ModelError(f"computes {tensor.name!r}, which has a value before it")
-            self._check(tensor, value)
+            self._check(tensor, value, node.kind)
             self._values[number] = value
 
-    def _check(self, tensor: Tensor, value: str) -> None:
-        """Raises ModelError for a value that is not what the file declares."""
+    def _check(self, tensor: Tensor, value: str, kind: str) -> None:
+        """Raises ModelError for a value of an operator that is not what the file declares."""
         if value.startswith(HANDLE):
             return
         parts = self._shared.pairs.get(value)
@@ -288,6 +291,8 @@ class _Importer:
             raise ModelError(what)
         # The file says nothing of the room for rows that are found.
         if not self._as_stored or self._shared.finders or not tensor.shape or self._calling:
+            return
+        if kind in _OWN_SHAPES:
             return
         fits = len(type_.shape) == len(tensor.dims) and all(
             said in (None, d) for said, d in zip(tensor.dims, type_.shape, strict=True)

@@ -15,4 +15,10 @@ def scoreboard(operators: Iterable[str]) -> dict[str, str]:
 
 def _state(kind: str) -> str:
     reason = why_not_read(kind)
-    return f"refused: {reason}" if reason else ", ".join(kinds_of_tensors(kind))
+    if reason:
+        return f"refused: {reason}"
+    return ", ".join(kinds_of_tensors(kind)) + _LIMITS.get(kind, "")
+
+
+#: What of an operator is not read.
+_LIMITS = {"NON_MAX_SUPPRESSION_V5": "; sigma, which lets scores sink with the overlap, is refused"}

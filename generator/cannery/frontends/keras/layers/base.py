@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.custom import OWN
 from cannery.frontends.json_values import mapping, text
 from cannery.frontends.keras.arguments import Arguments, Call
 from cannery.frontends.keras.config import LayerConfig
@@ -352,6 +353,7 @@ def _unsupported(class_name: str) -> UnsupportedError:
     refused = REFUSED.get(class_name)
     if refused is None:
         return UnsupportedError(
-            "this class is not supported", cure="use layers that `cannery list` names"
+            "this class is not supported",
+            cure=f"use layers that `cannery list` names, {OWN.format(class_name)}",
         )
     return UnsupportedError(refused.reason, cure=refused.cure)

@@ -30,10 +30,13 @@ def _state(class_name: str) -> str:
 
 #: What of a class is not read.
 _LIMITS = {
+    "Bidirectional": "exact for LSTM, GRU, SimpleRNN and RNN",
     "ConvLSTM1D": "exact, up to 64 steps",
     "ConvLSTM2D": "exact, up to 64 steps",
     "ConvLSTM3D": "exact, up to 64 steps",
     "MultiHeadAttention": "exact; its scores over one axis",
     "RandomCrop": "exact for images of its size",
-    "Resizing": "exact, without antialias where it shrinks; gaussian and mitchellcubic are refused",
+    "Resizing": (
+        "exact, without antialias where it shrinks; area, gaussian and mitchellcubic are refused"
+    ),
 }

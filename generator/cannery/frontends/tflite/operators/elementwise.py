@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import reduce
 
 import numpy as np
@@ -93,11 +93,14 @@ def power(scope: Scope) -> str:
 
 @operator("FLOOR_DIV")
 def floor_div(scope: Scope) -> str:
-    """The floor of the quotient."""
+    """The floor of the quotient; of integers 0 for a divisor of 0 that is computed."""
     a, b = scope.input(0), scope.input(1)
     if scope.dtype(a) is DType.FLOAT32:
         return scope.node(ops.Floor(), [scope.node(ops.Div(), [a, b], "quotient")])
-    return _folded(scope, lambda x, y: x // y)
+    divisors = scope.array(b)
+    if divisors is not None and not np.all(divisors):
+        raise ModelError("it divides by zero")
+    return scope.node(bits.FloorDiv(), [a, b])
 
 
 @operator("FLOOR_MOD")
@@ -105,20 +108,6 @@ def floor_mod(scope: Scope) -> str:
     """The remainder with the sign of the divisor."""
     a, b = scope.input(0), scope.input(1)
     return scope.node(bits.Mod(), [a, b])
-
-
-_Function = Callable[..., np.ndarray[tuple[int, ...], np.dtype[np.generic]]]
-
-
-def _folded(scope: Scope, function: _Function) -> str:
-    """A function of two constants."""
-    a, b = scope.known(0, "its first input"), scope.known(1, "its second input")
-    if not np.all(b):
-        raise ModelError("it divides by zero")
-    try:
-        return scope.constant("folded", function(a, b))
-    except ValueError:
-        raise ModelError(f"shapes {a.shape} and {b.shape} do not broadcast") from None
 
 
 @operator("RIGHT_SHIFT")
