@@ -95,22 +95,35 @@ def _fuse(rewriter: Rewriter, node: Node) -> bool:
     lead = types[softmax.output].shape[:-2]
     if len(lead) not in (1, 2) or types[node.output].shape[:-2] != lead:
         return False
-    in_rows, as_samples = (prod(lead[:-1]), lead[-1]), (prod(lead), 1)
-    return any(_become(rewriter, node, scores, shape) for shape in (in_rows, as_samples))
+    samples, heads = prod(lead[:-1]), lead[-1]
+    return (
+        _become(rewriter, node, scores, (samples, heads))
+        or _become(rewriter, node, scores, (samples, heads), one_row=True)
+        or _become(rewriter, node, scores, (samples * heads, 1))
+    )
 
 
-def _become(rewriter: Rewriter, node: Node, scores: _Scores, shape: tuple[int, int]) -> bool:
+def _become(
+    rewriter: Rewriter,
+    node: Node,
+    scores: _Scores,
+    lead: tuple[int, int],
+    *,
+    one_row: bool = False,
+) -> bool:
     """Whether `node` was replaced by an attention of so many samples and heads.
 
-    Heads that do not lie in the same rows are samples.
+    Heads that do not lie in the same rows are samples. With `one_row`, the heads of all samples lie
+    in the same rows, as in layers of PyTorch, where the samples of a step follow each other.
     """
     assert isinstance(node.op, MatMul)
-    q = _operand(rewriter, scores.inputs[0], shape, turned=scores.op.transpose_a)
-    k = _operand(rewriter, scores.inputs[1], shape, turned=not scores.op.transpose_b)
-    v = _operand(rewriter, node.inputs[1], shape, turned=node.op.transpose_b)
-    last = _heads_last(rewriter, node, shape)
+    q = _operand(rewriter, scores.inputs[0], lead, turned=scores.op.transpose_a, one_row=one_row)
+    k = _operand(rewriter, scores.inputs[1], lead, turned=not scores.op.transpose_b, one_row=one_row)
+    v = _operand(rewriter, node.inputs[1], lead, turned=node.op.transpose_b, one_row=one_row)
+    last = _heads_last(rewriter, node, lead, one_row=one_row)
     if q is None or k is None or v is None or v.scale != 1.0 or last is None:
         return False
+    shape = (1, prod(lead)) if one_row else lead
     mask = "" if _is_zero(rewriter, scores.mask) else scores.mask
     if mask and not _fits(rewriter.types[mask].shape, (*shape, q.rows, k.rows)):
         return False
@@ -184,7 +197,7 @@ def _number(rewriter: Rewriter, node: Node) -> tuple[str, float] | None:
 
 
 def _operand(
-    rewriter: Rewriter, value: str, lead: tuple[int, ...], *, turned: bool
+    rewriter: Rewriter, value: str, lead: tuple[int, ...], *, turned: bool, one_row: bool
 ) -> _Operand | None:
     """The rows in which heads lie side by side, as far back as there are such.
 
@@ -203,16 +216,23 @@ def _operand(
     while place is not None:
         strides = (*place.strides[:2], place.strides[3], place.strides[2])
         at = replace(place, strides=strides) if turned else place
-        found = _in_rows(rewriter, at, shape)
+        found = _in_rows(rewriter, at, shape, one_row=one_row)
         best = found or best
         place = _before(rewriter, place, shape if not turned else (*shape[:2], shape[3], shape[2]))
     return best
 
 
-def _in_rows(rewriter: Rewriter, place: _Place, shape: tuple[int, ...]) -> _Operand | None:
+def _in_rows(
+    rewriter: Rewriter, place: _Place, shape: tuple[int, ...], *, one_row: bool
+) -> _Operand | None:
     """An operand whose heads are channels of rows, which follow each other."""
     samples, heads, rows, size = shape
     sample, head, row, channel = place.strides
+    if one_row:
+        if samples > 1 and heads > 1 and sample != heads * head:
+            return None
+        head = head if heads > 1 else sample
+        samples, heads = 1, samples * heads
     width = row if rows > 1 else prod(rewriter.types[place.value].shape) // samples
     if place.value in rewriter.constants or (channel != 1 and size > 1):
         return None
@@ -279,14 +299,17 @@ def _through(
     return replace(place, value=node.inputs[0], strides=tuple(strides), offset=offset)
 
 
-def _heads_last(rewriter: Rewriter, node: Node, lead: tuple[int, ...]) -> Node | None:
+def _heads_last(
+    rewriter: Rewriter, node: Node, lead: tuple[int, ...], *, one_row: bool
+) -> Node | None:
     """The node whose output has the heads of each row side by side: a transpose, or `node`."""
-    if lead[1] == 1:
+    if lead[1] == 1 and not one_row:
         return node
     reader = rewriter.single_reader(node.output)
     if reader is None or not isinstance(reader.op, Transpose):
         return None
-    perm = (0, 2, 1, 3) if len(reader.op.perm) == 4 else (1, 0, 2)
+    four = (2, 0, 1, 3) if one_row else (0, 2, 1, 3)
+    perm = four if len(reader.op.perm) == 4 else (1, 0, 2)
     samples_apart = len(reader.op.perm) == 3 and lead[0] != 1
     shape = rewriter.types[node.output].shape
     order, wanted = ([a for a in p if shape[a] > 1] for p in (reader.op.perm, perm))
