@@ -72,15 +72,15 @@ def test_shares_that_are_no_numbers_become_zeros(zero_first: bool) -> None:
 
 
 @pytest.mark.parametrize(("behind", "ahead"), [(0, 0), (4, 0), (STEPS, 0), (3, 2)])
-@pytest.mark.parametrize("batch", [1, 2])
-def test_attention_as_one_operator(behind: int, ahead: int, batch: int) -> None:
+@pytest.mark.parametrize(("batch", "softcap"), [(1, 0.0), (2, 0.0), (1, 2.0)])
+def test_attention_as_one_operator(behind: int, ahead: int, batch: int, softcap: float) -> None:
     """As frontends make it of the layer of Keras."""
     b = Tame(7)
     x = b.input("x", (batch, STEPS, 6))
     q, k, v = (b.node(MatMul(), [x, b.weight(6, 2 * size)]) for size in (3, 3, 5))
     mask = b.constant("mask", np.where(band(behind, ahead), 0.0, -1e9))
     parts = [HeadChannels(0, size, size) for size in (3, 3, 5)]
-    y = b.node(OneAttention(2, 0.5, *parts), [q, k, v, mask])
+    y = b.node(OneAttention(2, 0.5, *parts, softcap=softcap), [q, k, v, mask])
     graph = b.graph(b.node(Tanh(), [y]))
     assert compare(graph, 4, ahead) > 0
     (node,) = (n for n in graph.nodes if isinstance(n.op, OneAttention))

@@ -142,6 +142,16 @@ CHANGES: tuple[Change, ...] = (
         "not guard.shares",
     ),
     _attention(
+        "attention: samples of a step may be apart",
+        "if samples > 1 and heads > 1 and sample != heads * head:",
+        "if samples < 0:",
+    ),
+    _attention(
+        "attention: scores are not capped",
+        "softcap = scale",
+        "softcap = scale * 0.0",
+    ),
+    _attention(
         "attention: axes of one element have a place in the order",
         "[a for a in p if shape[a] > 1]",
         "list(p)",

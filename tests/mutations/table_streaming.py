@@ -217,7 +217,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     _spelled(
         "spelled-out attention does not scale its products",
-        "np.full(1, op.scale, np.float32)",
+        "np.full(1, factor, np.float32)",
         "np.ones(1, np.float32)",
     ),
     _voices(

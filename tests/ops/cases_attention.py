@@ -24,6 +24,7 @@ class _Size:
     values: int
     mask: str = ""
     scale: float = 0.5
+    softcap: float = 0.0
 
 
 SIZES = {
@@ -39,6 +40,8 @@ SIZES = {
     "causal": _Size(1, 23, 23, 2, 9, 9, "causal"),
     "computed_mask": _Size(1, 10, 21, 2, 4, 4, "computed"),
     "mask_of_keys": _Size(2, 5, 19, 3, 4, 4, "keys"),
+    "capped": _Size(1, 9, 21, 2, 5, 6, softcap=1.5),
+    "capped_masked": _Size(2, 9, 16, 2, 8, 8, "rows", softcap=20.0),
     "no_key_left": _Size(2, 7, 19, 2, 4, 5, "none"),
 }
 
@@ -81,7 +84,7 @@ def attention_graph(s: _Size, *, joint: bool) -> Graph:
             net.input("v", (s.samples, s.keys, s.heads * s.values)),
         ]
         channels = [HeadChannels(0, size, size) for size in (s.size, s.size, s.values)]
-    op = Attention(s.heads, s.scale, *channels, zero_rows=s.mask == "none")
+    op = Attention(s.heads, s.scale, *channels, zero_rows=s.mask == "none", softcap=s.softcap)
     return net.graph(net.node(op, [*inputs, *_mask(net, s)]))
 
 

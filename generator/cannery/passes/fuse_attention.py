@@ -15,7 +15,7 @@ from cannery.ir.graph import Graph, Node
 from cannery.ir.rewrite import Rewriter
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.attention.op import Attention, HeadChannels
-from cannery.ops.elementwise import Add, Div, Mul
+from cannery.ops.elementwise import Add, Div, Mul, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Reshape, Slice, Transpose
 from cannery.ops.shared.axes import dense_strides
@@ -27,7 +27,8 @@ LEAST_QUERIES = 4
 
 
 def fuse_attention(graph: Graph) -> Graph:
-    """MatMul -> (Mul) -> (Add) -> Softmax -> (Where) -> MatMul -> (Transpose) becomes Attention.
+    """MatMul -> (Mul) -> (Tanh -> Mul) -> (Add) -> Softmax -> (Where) -> MatMul -> (Transpose)
+    becomes Attention.
 
     A graph that has integer layers stays as it is: its bits are those of the operators in it.
     """
@@ -54,13 +55,14 @@ class _Place:
 class _Scores:
     """The first product, what it is multiplied by, and the mask that is added (empty: none).
 
-    `guarded`: queries for which the mask leaves no key get zeros.
+    `guarded`: queries for which the mask leaves no key get zeros. `softcap`: see Attention.
     """
 
     op: MatMul
     inputs: tuple[str, str]
     scale: float
     mask: str
+    softcap: float
     guarded: bool = False
 
 
@@ -118,7 +120,9 @@ def _become(
     """
     assert isinstance(node.op, MatMul)
     q = _operand(rewriter, scores.inputs[0], lead, turned=scores.op.transpose_a, one_row=one_row)
-    k = _operand(rewriter, scores.inputs[1], lead, turned=not scores.op.transpose_b, one_row=one_row)
+    k = _operand(
+        rewriter, scores.inputs[1], lead, turned=not scores.op.transpose_b, one_row=one_row
+    )
     v = _operand(rewriter, node.inputs[1], lead, turned=node.op.transpose_b, one_row=one_row)
     last = _heads_last(rewriter, node, lead, one_row=one_row)
     if q is None or k is None or v is None or v.scale != 1.0 or last is None:
@@ -131,7 +135,7 @@ def _become(
         return False
     scale = scores.scale * q.scale * k.scale
     zeros = scores.guarded and may_hide_all(rewriter, mask)
-    op = Attention(shape[1], scale, q.channels, k.channels, v.channels, zeros)
+    op = Attention(shape[1], scale, q.channels, k.channels, v.channels, zeros, scores.softcap)
     _replace(rewriter, node, last, op, (q, k, v), mask)
     return True
 
@@ -149,7 +153,7 @@ def _along_last(rewriter: Rewriter, node: Node) -> bool:
 
 def _scores(rewriter: Rewriter, value: str) -> _Scores | None:
     """What the softmax is taken of, if nothing else reads any of it."""
-    scale, mask = 1.0, ""
+    mask = ""
     node = rewriter.producer(value)
     if node is not None and isinstance(node.op, Add) and _read_once(rewriter, node):
         first, second = node.inputs
@@ -157,24 +161,36 @@ def _scores(rewriter: Rewriter, value: str) -> _Scores | None:
         if rewriter.types[value] != rewriter.types[node.output]:
             return None
         node = rewriter.producer(value)
-    while node is not None and isinstance(node.op, Mul | Div) and _read_once(rewriter, node):
-        number = _number(rewriter, node)
-        if number is None:
-            return None
-        scale *= number[1]
-        node = rewriter.producer(number[0])
+    scale, node = _scaled(rewriter, node)
+    softcap = 0.0
+    if node is not None and isinstance(node.op, Tanh) and _read_once(rewriter, node):
+        softcap = scale
+        inner, node = _scaled(rewriter, rewriter.producer(node.inputs[0]))
+        scale *= inner
     if node is None or not isinstance(node.op, MatMul) or len(node.inputs) != 2:
         return None
     if not _read_once(rewriter, node):
         return None
-    return _Scores(node.op, (node.inputs[0], node.inputs[1]), scale, mask)
+    return _Scores(node.op, (node.inputs[0], node.inputs[1]), scale, mask, softcap)
+
+
+def _scaled(rewriter: Rewriter, node: Node | None) -> tuple[float, Node | None]:
+    """By which number a value is multiplied, all in all, and the node that makes what is."""
+    scale = 1.0
+    while node is not None and isinstance(node.op, Mul | Div) and _read_once(rewriter, node):
+        number = _number(rewriter, node)
+        if number is None:
+            break
+        scale *= number[1]
+        node = rewriter.producer(number[0])
+    return scale, node
 
 
 def _is_scores(rewriter: Rewriter, value: str) -> bool:
-    """Whether a value is a product, perhaps times numbers."""
+    """Whether a value is a product, perhaps times numbers, or that with bounds."""
     node = rewriter.producer(value)
-    while node is not None and isinstance(node.op, Mul | Div):
-        number = _number(rewriter, node)
+    while node is not None and isinstance(node.op, Mul | Div | Tanh):
+        number = (node.inputs[0], 1.0) if isinstance(node.op, Tanh) else _number(rewriter, node)
         node = rewriter.producer(number[0]) if number else None
     return node is not None and isinstance(node.op, MatMul)
 

@@ -12,7 +12,7 @@ from cannery.ir.graph import Graph, Node
 from cannery.ir.registry import Op
 from cannery.ir.rewrite import Rewriter
 from cannery.ops.attention.op import Attention, HeadChannels
-from cannery.ops.elementwise import Add, Mul
+from cannery.ops.elementwise import Add, Mul, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.movement.op import Reshape, Transpose
 from cannery.ops.softmax.op import Softmax
@@ -53,11 +53,16 @@ def _parts(rewriter: Rewriter, node: Node, op: Attention) -> list[Node]:
         shape = (n, steps, op.heads, channels // op.heads)
         return add(Transpose(_HEADS_FIRST), label, add(Reshape(shape), f"{label}/heads", value))
 
+    def times(value: str, label: str, factor: float) -> str:
+        number = rewriter.constant(f"{node.name}/{label}", np.full(1, factor, np.float32))
+        return add(Mul(), f"{label}d", value, number)
+
     query, key, value, *mask = node.inputs
     q, k, v = heads(query, "query"), heads(key, "key"), heads(value, "value")
     scores = add(MatMul(transpose_b=True), "scores", q, k)
-    scale = rewriter.constant(f"{node.name}/scale", np.full(1, op.scale, np.float32))
-    scores = add(Mul(), "scaled", scores, scale)
+    scores = times(scores, "scale", op.scale / (op.softcap or 1.0))
+    if op.softcap:
+        scores = times(add(Tanh(), "capped", scores), "softcap", op.softcap)
     if mask and mask[0]:
         scores = add(Add(), "masked", scores, mask[0])
     mixed = add(MatMul(), "mixed", add(Softmax(3), "shares", scores), v)

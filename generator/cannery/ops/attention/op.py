@@ -10,7 +10,7 @@ from cannery.ir.numeric import F64, add_product, f64, keep_axes, tree_sum
 from cannery.ir.registry import Op, RefArray, register
 from cannery.ir.tensor import TensorType
 from cannery.ops.checks import broadcast_shapes, operands, require, require_float
-from cannery.ops.functions import exp
+from cannery.ops.functions import exp, tanh
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class Attention(Op):
 
     For each sample and head: softmax(scale * q k^T + mask) v, along S. The inputs may be one value,
     of which each reads its own channels. The mask broadcasts to [N,heads,T,S]. `zero_rows`: queries
-    for which it is -infinity everywhere give zeros.
+    for which it is -infinity everywhere give zeros. `softcap` c, if it is not 0, keeps scores s
+    between -c and c, before the mask: c tanh(s / c).
     """
 
     heads: int
@@ -47,6 +48,7 @@ class Attention(Op):
     k: HeadChannels
     v: HeadChannels
     zero_rows: bool = False
+    softcap: float = 0.0
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The type of y; raises ModelError where sizes differ or heads are outside the channels."""
@@ -79,7 +81,10 @@ class Attention(Op):
             scores = np.zeros(full[2:])
             keys = np.ascontiguousarray(self.k.head(k[n], h).T)
             add_product(scores, np.ascontiguousarray(self.q.head(q[n], h)), keys)
-            scores = self.scale * scores + mask[n, h]
+            scores = self.scale * scores
+            if self.softcap:
+                scores = self.softcap * tanh(scores / self.softcap)
+            scores = scores + mask[n, h]
             top = scores.max(axis=1, keepdims=True)
             hidden = np.isneginf(top) & self.zero_rows
             shares = exp(scores - np.where(hidden, 0.0, top))

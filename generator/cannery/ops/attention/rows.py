@@ -194,6 +194,7 @@ class _AttentionJob:
             first="first_unit" if units else "0",
             end="end_unit" if units else str(count * groups),
             op=op,
+            scale=op.scale / (op.softcap or 1.0),
             q=q,
             k=k,
             v=v,
