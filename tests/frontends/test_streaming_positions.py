@@ -38,15 +38,15 @@ def part(b: Tame, value: str, start: int, end: int, step: int = 1) -> str:
     return b.node(Slice(starts, ends, (*[1] * (len(shape) - 1), step)), [value])
 
 
-def tables(b: Tame, *, twice: bool = True) -> tuple[str, str]:
-    angles = np.concatenate([ANGLES] * (1 + twice), 1)[None, None]
+def tables(b: Tame, *, twice: bool = True, times: float = 1.0) -> tuple[str, str]:
+    angles = times * np.concatenate([ANGLES] * (1 + twice), 1)[None, None]
     cos, sin = (b.constant(f"{f.__name__}", f(angles)) for f in (np.cos, np.sin))
     return cos, sin
 
 
-def by_halves(b: Tame, value: str) -> str:
+def by_halves(b: Tame, value: str, times: float = 1.0) -> str:
     """As transformers does: the second half of the channels is the imaginary part."""
-    cos, sin = tables(b)
+    cos, sin = tables(b, times=times)
     late = b.node(Neg(), [part(b, value, SIZE // 2, SIZE)])
     crossed = b.node(Concat(3), [late, part(b, value, 0, SIZE // 2)])
     parts = [b.node(Mul(), [value, cos]), b.node(Mul(), [crossed, sin])]
@@ -116,10 +116,19 @@ def test_learned_positions_are_an_error_of_the_attention() -> None:
         to_streaming(attending(learned, 5))
 
 
-def test_positions_of_keys_alone() -> None:
-    first = iter((by_halves, lambda b, value: value))
+def plain(b: Tame, value: str) -> str:
+    return value
+
+
+def slightly_more(b: Tame, value: str) -> str:
+    return by_halves(b, value, 1.01)
+
+
+@pytest.mark.parametrize("keys", [plain, slightly_more])
+def test_keys_that_are_not_turned_like_queries(keys: Turn) -> None:
+    turns = iter((by_halves, keys))
     with pytest.raises(UnsupportedError, match="the distance between two"):
-        to_streaming(attending(lambda b, value: next(first)(b, value), 5))
+        to_streaming(attending(lambda b, value: next(turns)(b, value), 5))
 
 
 def test_positions_that_values_have_as_well() -> None:
