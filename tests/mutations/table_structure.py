@@ -357,8 +357,13 @@ CHANGES: tuple[Change, ...] = (
     ),
     _tidy(
         "braces in text count",
-        'bare = _STRING.sub("", line) if _MAYBE_STRING.search(line) else line',
-        "bare = line",
+        'if "/" in line or _quotes(line) else line',
+        "if False else line",
+    ),
+    _tidy(
+        "lines with braces count as plain",
+        'not ("{" in line or "}" in line or ',
+        "not (",
     ),
     _verify(
         "values may be read before they are defined",

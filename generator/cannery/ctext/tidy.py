@@ -6,8 +6,6 @@ import re
 
 _STRING = re.compile(r'"(?:\\.|[^"\\])*"' + r"|'(?:\\.|[^'\\])*'" + r"|/\*.*?\*/")
 
-_MAYBE_STRING = re.compile(r"[\"'/]")
-
 _NOT_CODE = re.compile(r"[\"']|/\*|^#")
 
 #: What adds zero or multiplies by one, and space between a head and its block.
@@ -16,12 +14,26 @@ _IDLE = re.compile(
 )
 
 
+def _may_idle(line: str) -> bool:
+    """Whether `_IDLE` may match: in most lines it does not, which this finds sooner."""
+    return "0 + " in line or " + 0" in line or " * 1" in line or ")  " in line
+
+
+def _is_plain(line: str) -> bool:
+    """Whether a line has no braces, text, comment or directive, as most lines."""
+    return not ("{" in line or "}" in line or "/" in line or _quotes(line) or "#" in line)
+
+
+def _quotes(line: str) -> bool:
+    return '"' in line or "'" in line
+
+
 def tidy(code: str) -> str:
     """The same code with four spaces per open brace, without additions of 0 and products with
     1, and without runs of empty lines.
     """
     lines: list[str] = []
-    depth = 0
+    depth, margin = 0, ""
     in_comment = False
     for raw in code.splitlines():
         line = raw.strip()
@@ -33,9 +45,12 @@ def tidy(code: str) -> str:
             if lines and lines[-1]:
                 lines.append("")
             continue
-        if not _NOT_CODE.search(line):
+        if _may_idle(line) and not _NOT_CODE.search(line):
             line = _IDLE.sub("", line)
-        bare = _STRING.sub("", line) if _MAYBE_STRING.search(line) else line
+        if _is_plain(line):
+            lines.append(margin + line)
+            continue
+        bare = _STRING.sub("", line) if "/" in line or _quotes(line) else line
         if "/*" in bare:
             in_comment = True
             bare = bare[: bare.index("/*")]
@@ -43,4 +58,5 @@ def tidy(code: str) -> str:
         indent = 0 if line.startswith("#") else max(depth - closing, 0)
         lines.append("    " * indent + line)
         depth = max(depth + bare.count("{") - bare.count("}"), 0)
+        margin = "    " * depth
     return "\n".join(lines).strip() + "\n"

@@ -57,17 +57,33 @@ def _linear(
     vec: str,
     fused: bool,
 ) -> tuple[Assign, ...]:
-    rows = [{s: c for s, c in zip(sources, row, strict=True) if c} for row in matrix]
-    temporaries = _share_pairs(rows, f"{targets[0]}_s")
-    _substitute(rows, temporaries, fused=fused)
+    temporaries, rows = _shared(matrix, fused)
+    names = dict(zip(map(str, range(len(matrix[0]))), sources, strict=True))
+    names |= {name: f"{targets[0]}_{name}" for name, _ in temporaries}
     found: list[Assign] = []
     products: dict[tuple[str, Fraction], str] = {}
-    for name, row in [*temporaries, *zip(targets, rows, strict=True)]:
-        found += _assigns(name, row, Words(vec), products, fused=fused)
+    sums = [*((names[name], row) for name, row in temporaries), *zip(targets, rows, strict=True)]
+    for name, row in sums:
+        named = {names[term]: c for term, c in row.items()}
+        found += _assigns(name, named, Words(vec), products, fused=fused)
     return tuple(found)
 
 
-def _share_pairs(rows: list[Sum], prefix: str) -> list[tuple[str, Sum]]:
+@lru_cache(REMEMBERED)
+def _shared(
+    matrix: tuple[tuple[Fraction, ...], ...], fused: bool
+) -> tuple[list[tuple[str, Sum]], list[Sum]]:
+    """Values s0, s1 ... that several rows need, and the rows; sources are called by their number.
+
+    One matrix multiplies many vectors, whose names differ.
+    """
+    rows = [{str(k): c for k, c in enumerate(row) if c} for row in matrix]
+    temporaries = _share_pairs(rows)
+    _substitute(rows, temporaries, fused=fused)
+    return temporaries, rows
+
+
+def _share_pairs(rows: list[Sum]) -> list[tuple[str, Sum]]:
     """Replace pairs of terms that occur more than once (up to a factor) by new values."""
     temporaries: list[tuple[str, Sum]] = []
     while True:
@@ -80,7 +96,7 @@ def _share_pairs(rows: list[Sum], prefix: str) -> list[tuple[str, Sum]]:
         if not repeated:
             return temporaries
         a, b, ratio = max(repeated, key=lambda key: counts[key])
-        name = f"{prefix}{len(temporaries)}"
+        name = f"s{len(temporaries)}"
         users = [row for row in rows if a in row and b in row and row[b] / row[a] == ratio]
         scale = min(_scales(ratio), key=lambda s: sum(abs(row[a]) != abs(s) for row in users))
         if sum(row[a] / scale for row in users if abs(row[a]) == abs(scale)) < 0:
@@ -140,8 +156,9 @@ def _assigns(
 ) -> Iterator[Assign]:
     """One value as a chain of instructions; `products` holds those that exist."""
     chain = ""
-    for number, (magnitude, terms) in enumerate(_groups(row)):
-        last = number == len(_groups(row)) - 1
+    groups = _groups(row)
+    for number, (magnitude, terms) in enumerate(groups):
+        last = number == len(groups) - 1
         total, sign = terms[0]
         bare = last and magnitude == 1 and sign > 0 and not chain
         for k, (term, its_sign) in enumerate(terms[1:]):

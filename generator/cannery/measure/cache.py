@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from filelock import FileLock
 
 from cannery import __version__
 from cannery.atomic import replace_file
@@ -84,6 +83,8 @@ class MeasurementCache:
 
     def add(self, found: Mapping[str, Measurement]) -> None:
         """Remember measurements, here and on disk; a disk error is ignored."""
+        from filelock import FileLock  # `compile` needs none, and would import it for nothing
+
         self.known.update(found)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 
 from cannery.errors import OptionError, one_of
 from cannery.target.machine import Machine, Rates, find_machine
@@ -46,7 +46,7 @@ class Isa:
 
     def has(self, *capabilities: str) -> bool:
         """Whether it has all the named capabilities."""
-        return set(capabilities) <= self.capabilities
+        return self.capabilities.issuperset(capabilities)
 
     @property
     def widest(self) -> int:
@@ -67,7 +67,7 @@ class Isa:
         """Whether it is that of small cores: 32 bits, no vectors."""
         return self.widest == 1 and self.bits == 32
 
-    @property
+    @cached_property
     def core(self) -> Machine:
         """The processor for which costs are estimated."""
         return self.machine if isinstance(self.machine, Machine) else find_machine(self.machine)

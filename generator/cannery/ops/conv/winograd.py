@@ -21,18 +21,18 @@ from fractions import Fraction
 from functools import cache, cached_property
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ir.numeric import accumulate_product
 
+T = TypeVar("T")
 
-class Matrix(tuple[tuple[Fraction, ...], ...]):
-    """Rows of a matrix. It keeps the hash of all fractions, because transform costs are looked up
-    by matrix.
-    """
+
+class Hashed(tuple[T, ...]):
+    """A tuple that keeps the hash of all its fractions, because much is looked up by it."""
 
     @cached_property
     def _hash(self) -> int:
@@ -42,6 +42,9 @@ class Matrix(tuple[tuple[Fraction, ...], ...]):
         return self._hash
 
 
+#: Rows of a matrix.
+Matrix = Hashed[tuple[Fraction, ...]]
+
 #: Arrays of float32 or float16.
 Rounded = NDArray[Any]
 
@@ -49,14 +52,14 @@ Rounded = NDArray[Any]
 MOST_INPUTS = 8
 
 #: Finite points, in the order of use.
-Points = tuple[Fraction, ...]
+Points = Hashed[Fraction]
 
 #: Whole numbers: transforms take the fewest instructions. Small ones keep rounding errors small.
-POINTS: Points = tuple(map(Fraction, (0, 1, -1, 2, -2)))
+POINTS = Points(map(Fraction, (0, 1, -1, 2, -2)))
 
 #: Reciprocals of one another: no row or column of the matrices is much larger than another, which
 #: for F(4x4, 3x3) makes rounding errors two and a half times as small as POINTS does.
-RECIPROCALS: Points = tuple(Fraction(n, d) for n, d in ((0, 1), (2, 3), (-2, 3), (3, 2), (-3, 2)))
+RECIPROCALS = Points(Fraction(n, d) for n, d in ((0, 1), (2, 3), (-2, 3), (3, 2), (-3, 2)))
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,7 @@ def fits(points: int, taps: int, stride: int) -> bool:
     return stride < taps <= MOST_INPUTS - stride and -(-taps // stride) < points
 
 
+@cache
 def cheapest(
     points: int, taps: int, outputs: int, stride: int = 1, at_points: Points = POINTS
 ) -> Winograd:

@@ -299,8 +299,7 @@ def transform_cycles(
     else:
         alive = min(group, len(matrix)) * len(across[0]) + 4
         spills = max(alive - isa.registers, 0) * -(-len(matrix) // group)
-        width = len(across[0])
-        loads = sum(_used(matrix, rows) * width for rows in row_groups(matrix, group)) + spills
+        loads = _rows_used(matrix, group) * len(across[0]) + spills
         stores = results + spills
     core = isa.rates()
     if not isa.core.window:
@@ -313,6 +312,12 @@ def transform_cycles(
         stores / core.stores,
         (arithmetic + loads + stores) / isa.core.issue,
     )
+
+
+@cache
+def _rows_used(matrix: Matrix, group: int) -> int:
+    """Columns of a matrix that each of its groups of rows needs, in all."""
+    return sum(_used(matrix, rows) for rows in row_groups(matrix, group))
 
 
 def _used(matrix: Matrix, rows: Sequence[int]) -> int:
