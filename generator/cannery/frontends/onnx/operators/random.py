@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from cannery.errors import ModelError, UnsupportedError
+from cannery.frontends.multinomial import multinomial as draw_classes
 from cannery.frontends.noise import NoNoiseError
 from cannery.frontends.onnx.operators.arithmetic import element_type
 from cannery.frontends.onnx.operators.base import Scope, operator
-from cannery.frontends.onnx.operators.elementwise import apply, combined
+from cannery.frontends.onnx.operators.elementwise import combined
 from cannery.frontends.onnx.operators.movement import as_type
-from cannery.frontends.onnx.operators.reduction import reduced
 from cannery.frontends.onnx.operators.values import (
     Constant,
     Value,
@@ -22,14 +22,9 @@ from cannery.frontends.onnx.operators.values import (
     unsupported_elements,
 )
 from cannery.ir.tensor import DType
-from cannery.ops.elementwise.binary import Add, Min, Mul, Sub
-from cannery.ops.elementwise.unary import Exp
-from cannery.ops.logic.compare import GreaterOrEqual, Less, LessOrEqual, Where
-from cannery.ops.movement.op import Expand
-from cannery.ops.ordering.cumulative import CumSum
-from cannery.ops.ordering.extremes import ArgMax
+from cannery.ops.elementwise.binary import Add, Mul
+from cannery.ops.logic.compare import GreaterOrEqual, Less, Where
 from cannery.ops.random.op import Draw, DrawNormal, DrawUniform
-from cannery.ops.reduce.op import ReduceMax, ReduceSum
 from cannery.option_values import MEAN
 
 #: The share of elements that Dropout drops by default.
@@ -101,11 +96,7 @@ def bernoulli(scope: Scope) -> Value:
 
 @operator("Multinomial")
 def multinomial(scope: Scope) -> Value:
-    """Classes by the logarithms of their probabilities, [batch, classes]; for MEAN the likeliest.
-
-    Each draw is the first class up to which the probabilities add up to more than a uniform number.
-    A class that is impossible is never drawn.
-    """
+    """Classes by the logarithms of their probabilities, [batch, classes]."""
     scope.ignore("seed")
     x = scope.input(0)
     dtype = supported(element_type(scope.integer("dtype", 6)).name)
@@ -114,29 +105,8 @@ def multinomial(scope: Scope) -> Value:
         raise ModelError(f"dtype {dtype.value} is not int32 or int64")
     if len(x.shape) != 2 or x.shape[1] < 1 or count < 1:
         raise ModelError(f"draws {count} of a tensor {x.shape}, which is not [batch, classes]")
-    shape = (x.shape[0], count)
-    check_size(shape)
-    if scope.noise == MEAN:
-        likeliest = scope.node(ArgMax(1), [scope.plain(x)], "likeliest")
-        wide = scope.node(Expand(shape), [likeliest], "each") if count > 1 else likeliest
-        return as_type(scope, scope.result(wide), dtype, "")
-    below = reduced(scope, ReduceSum, _passed(scope, x, shape), (1,), keep=False, label="count")
-    last = Constant(np.asarray(x.shape[1] - 1, np.int32))
-    return as_type(scope, combined(scope, Min(), below, last, "class"), dtype, "")
-
-
-def _passed(scope: Scope, x: Value, shape: tuple[int, int]) -> Value:
-    """int32[batch, classes, samples]: whether the sum up to a class does not exceed a draw."""
-    batch, classes = x.shape
-    greatest = reduced(scope, ReduceMax, x, (1,), keep=True, label="greatest")
-    weights = apply(scope, Exp(), combined(scope, Sub(), x, greatest, "relative"), "weights")
-    sums = scope.node(CumSum(1), [scope.plain(weights)], "sums")
-    total = reduced(scope, ReduceMax, scope.result(sums), (1,), keep=True, label="total")
-    drawn = combined(scope, Mul(), _drawn(scope, DrawUniform, shape), total, "drawn")
-    steps = scope.reshaped(scope.result(sums), (batch, classes, 1), "steps")
-    marks = scope.reshaped(drawn, (batch, 1, shape[1]), "marks")
-    passed = combined(scope, LessOrEqual(), steps, marks, "passed")
-    return as_type(scope, passed, DType.INT32, "passed_one")
+    check_size((*x.shape, count))
+    return scope.result(draw_classes(scope, scope.plain(x), count, dtype))
 
 
 def _mode_of_training(scope: Scope) -> str:
