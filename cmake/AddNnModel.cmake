@@ -1,7 +1,7 @@
 # add_nn_model(<target> MODEL <file>
 #              [NAME <c identifier>] [TARGET <name> | ISA <isa>...] [TUNING <record or folder>]
 #              [AUTOTUNE] [CONTEXT cold|warm] [DEVICE <name>...] [LOCKED] [STAND_IN]
-#              [MAX_ERROR <e>] [WEIGHTS_AS float32|float16|int4|palette4|palette2] [COMPUTE_AS float32|float16] [MAX_LINES <n>] [MAX_SIZE <x>] [MAX_RAM <n>] [MAX_FLASH <n>] [FAST_RAM <n>] [SECTION weights|code|workspace|fast=<name>...] [SPLIT <n>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
+#              [MAX_ERROR <e>] [WEIGHTS_AS float32|float16|int4|palette4|palette2] [COMPUTE_AS float32|float16|bfloat16] [MAX_LINES <n>] [MAX_SIZE <x>] [MAX_RAM <n>] [MAX_FLASH <n>] [FAST_RAM <n>] [SECTION weights|code|workspace|fast=<name>...] [SPLIT <n>] [IO_LAYOUT model|nhwc|nchw] [IO_TYPE model|raw] [BATCH <n>] [DIM <name>=<n> ...] [INPUT_DTYPE <tensor>=uint8 ...]
 #              [SCALE <s>] [OFFSET <o>] [REVERSE_CHANNELS <tensor>...] [INPUT_VIEW <tensor>...] [MANY <n>] [PARALLEL] [OPENMP] [SHARED] [WEIGHTS <file>] [COMPILED_NN] [CLASS_NAMES <file>] [METADATA] [PEEPHOLES <npz>] [CUSTOM <op>=<c>...] [STREAMING] [BLOCK <n>...] [LATENCY <n>] [TIME_AXIS <tensor>=<axis>...] [VARIABLE_LENGTH]
 #              [QUANTIZE int16|int8] [CALIBRATION <npz>] [MAX_LOSS <e>] [SAME_EVERYWHERE] [STATE <input>=<output> ...] [SET <input>=<value> ...] [MAX_TRIPS <n>] [NOISE seed|input|mean]
 #              [RENAME <tensor>=<name> ...] [OUTPUTS <tensor>...] [TRACE_STEPS] [DUMP_VALUES]

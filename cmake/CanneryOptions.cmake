@@ -8,8 +8,8 @@ set(_CANNERY_MANY_OPTIONS "DIM;SET;OUTPUTS;STATE;CUSTOM;ISA;SECTION;INPUT_DTYPE;
 set(_CANNERY_PATH_OPTIONS "PEEPHOLES;CLASS_NAMES;CALIBRATION;WEIGHTS;TUNING")
 
 # Flags that make compilers produce code for a target or an instruction set.
-set(_CANNERY_TARGETS "native;atom32;silvermont;zen4;armv7-a7;armv7-a8;armv7-a9;armv7-a15;aarch64-a53;aarch64-a55;aarch64-a57;aarch64-a72;aarch64-a76;aarch64-a78;aarch64-x1;neoverse-n1;neoverse-v1;apple-m1;cortex-m0plus;cortex-m3;cortex-m4;cortex-m7;cortex-m33;cortex-m55;riscv32imc;riscv32imafc;riscv64;generic;sse2;ssse3;sse42;avx2;avx512;avx512vnni;thumbdsp;helium;neon32;neon64;neon64dot;neon64half;neon64i8mm;riscv64v128;riscv64v256;sse2-32;ssse3-32;sse42-32;avx2-32;avx512-32;avx512vnni-32")
-set(_CANNERY_ISAS "generic;sse2;ssse3;sse42;avx2;avx512;avx512vnni;thumbdsp;helium;neon32;neon64;neon64dot;neon64half;neon64i8mm;riscv64v128;riscv64v256;sse2-32;ssse3-32;sse42-32;avx2-32;avx512-32;avx512vnni-32")
+set(_CANNERY_TARGETS "native;atom32;silvermont;zen4;armv7-a7;armv7-a8;armv7-a9;armv7-a15;aarch64-a53;aarch64-a55;aarch64-a57;aarch64-a72;aarch64-a76;aarch64-a78;aarch64-x1;neoverse-n1;neoverse-v1;apple-m1;cortex-m0plus;cortex-m3;cortex-m4;cortex-m7;cortex-m33;cortex-m55;riscv32imc;riscv32imafc;riscv64;generic;sse2;ssse3;sse42;avx2;avx512;avx512vnni;thumbdsp;helium;neon32;neon64;neon64dot;neon64half;neon64i8mm;neon64bf16;riscv64v128;riscv64v256;sse2-32;ssse3-32;sse42-32;avx2-32;avx512-32;avx512vnni-32")
+set(_CANNERY_ISAS "generic;sse2;ssse3;sse42;avx2;avx512;avx512vnni;thumbdsp;helium;neon32;neon64;neon64dot;neon64half;neon64i8mm;neon64bf16;riscv64v128;riscv64v256;sse2-32;ssse3-32;sse42-32;avx2-32;avx512-32;avx512vnni-32")
 set(_CANNERY_FLAGS_atom32 "-march=bonnell;-mfpmath=sse")
 set(_CANNERY_FLAGS_silvermont "-march=silvermont")
 set(_CANNERY_FLAGS_zen4 "-mavx2;-mfma;-mavx512f;-mavx512vl;-mavx512bw;-mavx512dq;-mavx512vnni")
@@ -50,6 +50,7 @@ set(_CANNERY_FLAGS_neon64 "")
 set(_CANNERY_FLAGS_neon64dot "-march=armv8.2-a+dotprod")
 set(_CANNERY_FLAGS_neon64half "-march=armv8.2-a+dotprod+fp16")
 set(_CANNERY_FLAGS_neon64i8mm "-march=armv8.2-a+dotprod+fp16+i8mm")
+set(_CANNERY_FLAGS_neon64bf16 "-march=armv8.2-a+dotprod+fp16+i8mm+bf16")
 set(_CANNERY_FLAGS_riscv64v128 "-march=rv64gcv;-mrvv-vector-bits=zvl;-mllvm;-force-vector-width=1")
 set(_CANNERY_FLAGS_riscv64v256 "-march=rv64gcv_zvl256b;-mrvv-vector-bits=zvl;-mllvm;-force-vector-width=1")
 set(_CANNERY_FLAGS_sse2-32 "-msse2;-mfpmath=sse")

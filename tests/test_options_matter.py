@@ -66,6 +66,7 @@ EFFECTS: list[tuple[str, Given, Given, str, str]] = [
     ("tiny", {}, INTEGERS, "tiny.json", '"quantization": {'),
     ("tiny", {"max_error": "0.1"}, {"weights_as": "float16"}, "tiny.c", "f32x1_load_f16(wk"),
     ("tiny", {"isa": "neon64half", "max_error": "1"}, {"compute_as": "float16"}, "tiny.c", "f16x8"),
+    ("tiny", {"isa": "neon64bf16", "max_error": "1"}, {"compute_as": "bfloat16"}, "tiny.c", "_dot"),
     ("tiny", INTEGERS, {"io_type": "raw"}, "tiny.h", "const int16_t *image"),
     ("tiny", {}, {"rename": "scores=goals"}, "tiny.h", "TINY_GOALS_LEN"),
     ("colours", {}, {"reverse_channels": "image"}, "colours.c", "4.0f, 5.0f, 2.0f, 3.0f,"),

@@ -33,11 +33,15 @@ MAX_TRIPS = 10_000
 #: In place of the axis of time: the tensor has none.
 NO_TIME = "none"
 #: Types in which weights of float layers are stored.
-FLOAT_TYPES = (FLOATS, HALVES) = ("float32", "float16")
+STORED_FLOATS = (FLOATS, HALVES) = ("float32", "float16")
 
 #: What weights are stored as: besides floats few levels, with codes of 4 or 2 bits.
 CODED = ("int4", "palette4", "palette2")
-WEIGHT_TYPES = (*FLOAT_TYPES, *CODED)
+WEIGHT_TYPES = (*STORED_FLOATS, *CODED)
+
+#: The types in which layers compute.
+BFLOATS = "bfloat16"
+FLOAT_TYPES = (*STORED_FLOATS, BFLOATS)
 #: Types to which layers may be quantised.
 QUANTIZED = (DType.INT16, DType.INT8)
 

@@ -51,9 +51,9 @@ class Options:
     and functions for the others; its outputs are `latency` steps late. `time_axis` says which axes
     of inputs are steps, in the model's order. `weights_as` "float16" stores weights so where
     `max_error` allows, "int4", "palette4" and "palette2" give those of int8 few levels where
-    `max_loss` allows, `compute_as` "float16" also computes so where kernels can. `state` pairs
-    inputs with the outputs that they are in the next run. `noise` is where random numbers come
-    from. `rename` maps tensor names of the model to names in C. `outputs` cuts the network there.
+    `max_loss` allows, `compute_as` "float16" also computes so where kernels can, "bfloat16"
+    multiplies so. `state` pairs inputs with the outputs that they are in the next run. `noise` is
+    where random numbers come from. `rename` maps tensor names of the model to names in C. `outputs` cuts the network there.
     `quantize` asks for integer layers, scaled by what `calibration` shows, where no output loses
     more than `max_loss`. `same_everywhere` makes layers an error about whose bits processors may
     disagree. `macros` is what the compiler prints for `-dM -E` under the flags in use: the code
@@ -261,7 +261,7 @@ _GROUPED: dict[Group, tuple[Spec, ...]] = {
              "int8 as int4, palette4 or palette2 where --max-loss allows.",
              parse.weights_as, "TYPE", example="float16"),
         Spec("compute_as", _ONE,
-             "Compute in float32, or in float16 where layers and --max-error allow.",
+             "Compute in float32, or in float16 or bfloat16 where layers and --max-error allow.",
              parse.compute_as, "TYPE", example="float16"),
         Spec("quantize", _ONE, "Compute with integers where layers can: int16 or int8.",
              parse.quantize, "TYPE", example="int16"),
@@ -473,7 +473,7 @@ def _check_quantize(options: Options, given: Collection[str]) -> None:
             cure="leave out one of them",
         )  # fmt: skip
     for name in ("calibration", "max_loss"):
-        judged = name == "calibration" and (halves or options.compute_as == parse.HALVES)
+        judged = name == "calibration" and (halves or options.compute_as != parse.FLOATS)
         if name in given and not (options.quantize or judged):
             raise OptionError(
                 "nothing is quantised", where="--" + name.replace("_", "-"),
@@ -498,7 +498,7 @@ def _check_codes(options: Options) -> None:
 
 
 def _check_compute_as(options: Options) -> None:
-    """Raise OptionError for options that cannot be combined with arithmetic in half precision."""
+    """Raise OptionError for options that cannot be combined with another precision."""
     others = {
         "--quantize": options.quantize is not None,
         "--weights-as float16": options.weights_as == parse.HALVES,
@@ -506,7 +506,7 @@ def _check_compute_as(options: Options) -> None:
         "--same-everywhere": options.same_everywhere,
     }  # fmt: skip
     chosen = [flag for flag, on in others.items() if on]
-    if options.compute_as == parse.HALVES and chosen:
+    if options.compute_as != parse.FLOATS and chosen:
         raise OptionError(
             f"{chosen[0]} cannot be combined with it", where="--compute-as",
             cure="leave out one of them",

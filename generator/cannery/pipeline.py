@@ -38,7 +38,7 @@ from cannery.lowering.printer import format_program, format_steps, format_worksp
 from cannery.lowering.rings import Ring, share_rings
 from cannery.lowering.stack import Stack
 from cannery.ops.quantize.linear import DequantizeLinear
-from cannery.option_values import CODED, HALVES
+from cannery.option_values import BFLOATS, CODED, HALVES
 from cannery.options import SPECS, Group, Options
 from cannery.options_text import option_words
 from cannery.passes import run_passes
@@ -131,6 +131,13 @@ def import_graph(options: Options, dump: Dump | None = None) -> Graph:
         verify(graph, after="float16")
         if dump:
             dump("float16", format_graph(graph, weights=True))
+    if options.compute_as == BFLOATS:
+        from cannery.quantization.bfloat_layers import compute_in_bfloat
+
+        graph = compute_in_bfloat(graph, options.max_error, options.calibration)
+        verify(graph, after="bfloat16")
+        if dump:
+            dump("bfloat16", format_graph(graph, weights=True))
     if options.max_ram is not None:
         graph = least_memory_order(graph)
     if options.same_everywhere:

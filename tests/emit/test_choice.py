@@ -65,8 +65,8 @@ def _program(folder: Path, isas: Sequence[str]) -> Path:
     [
         (
             "qemu-aarch64",
-            ("neon64", "neon64dot", "neon64half", "neon64i8mm"),
-            {"cortex-a53": "neon64", "cortex-a76": "neon64half", "max": "neon64i8mm"},
+            ("neon64", "neon64dot", "neon64half", "neon64i8mm", "neon64bf16"),
+            {"cortex-a53": "neon64", "cortex-a76": "neon64half", "max": "neon64bf16"},
         ),
         (
             "qemu-arm",

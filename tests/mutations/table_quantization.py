@@ -52,6 +52,8 @@ _rewrite = rows(f"{_Q}/rewrite.py", *_LOSS, *_INTERFACE)
 _fixed = rows("generator/cannery/ops/quantized/fixed_scale.py", f"{_T}/test_fixed_scale.py")
 
 _half = rows(f"{_Q}/half_layers.py", f"{_T}/test_half_layers.py")
+_precision = rows(f"{_Q}/precision.py", f"{_T}/test_half_layers.py", f"{_T}/test_bfloat_layers.py")
+_bfloat = rows(f"{_Q}/bfloat_layers.py", f"{_T}/test_bfloat_layers.py")
 _states = rows("generator/cannery/ops/half/recurrent.py", f"{_T}/test_half_layers.py")
 _words = rows("runtime/include/cannery/vec_half.h", "tests/runtime/test_half_words.py")
 
@@ -71,10 +73,23 @@ CHANGES: tuple[Change, ...] = (
         "rounded(array) if rounds else array",
         "array",
     ),
-    _half(
+    _precision(
         "all layers are in half precision, whatever they lose",
         "if not MARGIN * error <= max_error:",
         "if not np.isfinite(error):",
+    ),
+    _bfloat(
+        "weights of layers in bfloat16 are not rounded",
+        "return rounded_to_bfloat(array).astype(np.float32)",
+        "return array",
+    ),
+    _bfloat(
+        "layers multiply bfloat16 that take longer so",
+        "if _cycles(graph, _in_form(step)) < _cycles(graph, step)",
+        "",
+    ),
+    rows("generator/cannery/ir/bfloat.py", "tests/runtime/test_bfloat_words.py")(
+        "ties are rounded up", "0x7FFF + (bits >> 16 & 1)", "0x8000"
     ),
     _states(
         "states of recurrent layers are not rounded",

@@ -46,7 +46,7 @@ from ops.cases import Case, all_cases
 #: Targets that stand for the instruction sets, and those that run on an emulated CPU without more.
 TARGETS = ("generic", "sse2", "ssse3", "sse42", "avx2", "avx512", "atom32", "thumbdsp",
            "helium", "neon32", "neon64", "neon64dot", "neon64half", "neon64i8mm",
-           "riscv64v128", "riscv64v256")  # fmt: skip
+           "neon64bf16", "riscv64v128", "riscv64v256")  # fmt: skip
 STRICT = ("atom32",)
 
 #: Candidates of one schedule for one step: at least while there are any, and at most.
@@ -60,6 +60,7 @@ EXTENDS = {
     "neon64dot": ("neon64", "quantized.*,chains.depth_first"),
     "neon64half": ("neon64dot", "half.*"),
     "neon64i8mm": ("neon64half", "quantized.*,chains.depth_first"),
+    "neon64bf16": ("neon64i8mm", "bfloat.*"),
 }
 #: Those whose code differs from that of others in a few words only get what is new, of each one.
 FEWER = ("sse2", "sse42", "helium")

@@ -198,9 +198,9 @@ def _tell_halves(facts: HalfWeights) -> None:
 
 
 def _tell_half_layers(facts: HalfLayers) -> None:
-    """Notes on layers in half precision."""
+    """Notes on layers in another precision."""
     note(
-        f"{len(facts.layers)} layers compute in float16, {facts.bytes} bytes of constants "
+        f"{len(facts.layers)} layers compute in {facts.type}, {facts.bytes} bytes of constants "
         f"instead of {facts.float_bytes}; estimated error: {facts.error:.2g}"
     )
     if facts.floats:

@@ -144,6 +144,8 @@ def headers(source: Source) -> list[str]:
         found |= {h.name for h in runtime_folder().glob("vec_math*.h")}
     if source.needs_half:
         found.add("vec_half.h")
+    if source.needs_bfloat:
+        found.add("vec_bfloat.h")
     if source.needs_table:
         found.add("vec_table.h")
     if source.needs_fixed:
@@ -368,7 +370,7 @@ def _half_layers(source: Source) -> dict[str, Any]:
     if facts is None:
         return {}
     return {
-        "float16_layers": {
+        f"{facts.type}_layers": {
             "layers": list(facts.layers),
             "float32_layers": [{"name": name, "reason": why} for name, why in facts.floats],
             "samples": facts.samples,

@@ -24,7 +24,7 @@ NEEDS = {
     "__AVX512VL__": "avx512vl", "__AVX512BW__": "avx512bw", "__AVX512DQ__": "avx512dq",
     "__AVX512VNNI__": "avx512vnni",
     "__ARM_NEON && __aarch64__": "asimd", "__ARM_FEATURE_DOTPROD": "asimddp",
-    "__ARM_FEATURE_MATMUL_INT8": "i8mm",
+    "__ARM_FEATURE_MATMUL_INT8": "i8mm", "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC": "bf16",
     "__ARM_FEATURE_FP16_VECTOR_ARITHMETIC": "asimdhp", "__ARM_FEATURE_SVE": "sve",
     "__ARM_NEON && __arm__": "neon", "__ARM_FEATURE_FMA && __arm__": "vfpv4",
     "__riscv_v": "v",

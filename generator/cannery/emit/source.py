@@ -347,6 +347,10 @@ class Source:
         return any(kernel.needs_half for kernel in self._kernels)
 
     @property
+    def needs_bfloat(self) -> bool:
+        return any(kernel.needs_bfloat for kernel in self._kernels)
+
+    @property
     def needs_table(self) -> bool:
         return any(kernel.needs_table for kernel in self._kernels)
 

@@ -171,7 +171,7 @@ def _node(
             raise NoBoundError(missing[name])
         inputs.append(_operand(graph, name, spans) if name else None)
     rule, none = _rule(node.op), f"{node.op.kind} ({node.name!r}) has no rule"
-    if not all(graph.types[name].dtype in _KNOWN for name in node.outputs):
+    if node.op.of_bfloat or any(graph.types[name].dtype not in _KNOWN for name in node.outputs):
         raise NoBoundError(none)
     way = ways.get(node.name, _Way())
     if not np.isfinite(way.form) or (isinstance(node.op, Recurrent) and way.form):

@@ -198,7 +198,7 @@ class HalfWeights:
 
 @dataclass(frozen=True)
 class HalfLayers:
-    """The result of computing in half precision.
+    """The result of computing in half precision, or in another `type`.
 
     `layers` do, `floats` are the others and why; `error` is max|y - r| / max|r| of the worst output
     on the `samples`, by a model of the rounding of exact schedules: what inexact ones add, such as
@@ -211,6 +211,7 @@ class HalfLayers:
     samples: int
     float_bytes: int
     bytes: int
+    type: str = "float16"
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,8 @@ class Graph:
     `weights_vary`: the code has to serve other weights too. `class_names`: what the model calls the
     classes whose indices an output holds. `halves` are constants that are stored as float16: their
     numbers are such, in the type float32. `half_weights` says what that costs and saves.
-    `half_layers` is set if layers compute in half precision: their values have the type HALF.
+    `half_layers` is set if layers compute in half precision: their values have the type HALF; or if
+    they multiply bfloat16: their operators say so (`Op.of_bfloat`).
     """
 
     name: str

@@ -38,6 +38,8 @@ class Op(ABC):
     widens: ClassVar[bool] = False
     #: Whether its attributes, not its inputs, say which element type results.
     converts: ClassVar[bool] = False
+    #: Whether it rounds what it multiplies to bfloat16.
+    of_bfloat: ClassVar[bool] = False
 
     @abstractmethod
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:

@@ -222,6 +222,7 @@ static inline void device_arm_features(struct device *d)
     device_feature(d, (int)(has >> 20 & 1), "asimddp");
     device_feature(d, (int)(has >> 22 & 1), "sve");
     device_feature(d, (int)(has2 >> 13 & 1), "i8mm");
+    device_feature(d, (int)(has2 >> 14 & 1), "bf16");
 #else
     device_feature(d, (int)(has >> 12 & 1), "neon");
     device_feature(d, (int)(has >> 16 & 1), "vfpv4");

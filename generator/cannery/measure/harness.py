@@ -230,6 +230,7 @@ class Harness:
             bands=self.bands,
             needs_math=any(c.kernel.needs_math for c in candidates),
             needs_half=any(c.kernel.needs_half for c in candidates),
+            needs_bfloat=any(c.kernel.needs_bfloat for c in candidates),
             needs_table=any(c.kernel.needs_table for c in candidates),
             needs_fixed=any(c.kernel.needs_fixed for c in candidates),
             scalar_math=any(c.kernel.scalar_math for c in candidates),

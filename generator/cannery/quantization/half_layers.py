@@ -13,16 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from cannery.choose.bisect import longest
-from cannery.choose.rounding import MARGIN, rounded_outputs
-from cannery.errors import OptionError
-from cannery.execution.samples import errors_by_output
-from cannery.ir.graph import Array, Graph, HalfLayers, Node
+from cannery.ir.graph import Array, Graph, Node
 from cannery.ir.tensor import DType, TensorType
 from cannery.lowering.lower import cut
 from cannery.ops.movement.op import Cast
-from cannery.quantization.halves import enough, rounded
-from cannery.quantization.judge import Judge
+from cannery.quantization.halves import rounded
+from cannery.quantization.precision import Precision, compute_as
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import legal
 from cannery.target.isa import isa
@@ -31,86 +27,9 @@ from cannery.target.isa import isa
 ISA = isa("neon64half")
 
 
-OPTION = "--compute-as"
-
-#: The error where numbers overflow; its square is a float.
-WORST = 1e100
-
-
 def compute_in_half(graph: Graph, max_error: float, samples: Path | None = None) -> Graph:
-    """The graph with those layers in half precision that bear it, and `Graph.half_layers`.
-
-    `samples` is a .npz file of typical inputs (None: seeded ones). Raises OptionError if there are
-    none, and if the error cannot be kept.
-    """
-    able = worthwhile(graph, able_steps(graph))
-    if not able:
-        raise OptionError(
-            "no layer can compute in half precision", where=OPTION,
-            cure="leave it out, or take --weights-as float16",
-        )  # fmt: skip
-    judge = _Judge.of(graph, samples)
-    chosen, kept = able, dict[str, str]()
-    error = judge.error(able)
-    if not MARGIN * error <= max_error:
-        chosen, kept = _bearable(judge, able, max_error, error)
-        error = judge.error(chosen)
-    for step in able:
-        if step not in chosen and step.name not in kept:
-            kept[step.name] = "only its neighbours would gain"
-    return _marked(graph, chosen, kept, error, len(judge.samples))
-
-
-@dataclass(frozen=True)
-class _Judge(Judge):
-    """By the error with layers in half precision."""
-
-    def error(self, steps: Sequence[Step]) -> float:
-        """The largest error of an output with these steps in half precision."""
-        made = in_half(self.graph, steps)
-        outputs = [rounded_outputs(made, sample) for sample in self.samples]
-        return _finite(max(errors_by_output(outputs, self.expected).values()))
-
-    def alone(self, step: Step) -> float:
-        """The same for one step, on the last sample."""
-        found = rounded_outputs(in_half(self.graph, [step]), self.samples[-1])
-        return _finite(max(errors_by_output([found], self.expected[-1:]).values()))
-
-
-def _finite(error: float) -> float:
-    return error if np.isfinite(error) else WORST
-
-
-def _bearable(
-    judge: _Judge, able: Sequence[Step], max_error: float, error: float
-) -> tuple[tuple[Step, ...], dict[str, str]]:
-    """The steps to compute in half precision if all together, with this error, lose too much; why
-    not the others.
-
-    Those that lose least per multiply-accumulate come first; errors of layers add up like random
-    numbers, by their squares.
-    """
-    alone = {step.name: judge.alone(step) for step in able}
-    work = {step.name: step.macs(judge.graph) + 1 for step in able}
-    order = sorted(able, key=lambda step: (alone[step.name] ** 2 / work[step.name], step.name))
-
-    def joined(some: Sequence[Step]) -> tuple[Step, ...]:
-        return worthwhile(judge.graph, [step for step in able if step in some])
-
-    def bears(some: Sequence[Step]) -> bool:
-        tried = joined(some)
-        return bool(tried) and MARGIN * judge.error(tried) <= max_error
-
-    most = longest(order, bears)
-    chosen = joined(most)
-    if not chosen:
-        raise OptionError(
-            f"layers in half precision cost the outputs {error:.2g}, with a margin more than "
-            f"--max-error {max_error:g}",
-            where=OPTION, cure=f"allow more, such as --max-error {enough(error):g}",
-        )  # fmt: skip
-    kept = {step.name: f"alone it loses {alone[step.name]:.2g}" for step in order[len(most) :]}
-    return chosen, kept
+    """The graph with those layers in half precision that bear it, see `compute_as`."""
+    return compute_as(HALF, graph, max_error, samples)
 
 
 def worthwhile(graph: Graph, steps: Sequence[Step]) -> tuple[Step, ...]:
@@ -147,23 +66,6 @@ def _costs_more(graph: Graph, step: Step, half: Collection[str], makers: Mapping
     return sum(counts) > 0
 
 
-def _marked(
-    graph: Graph, steps: Sequence[Step], kept: Mapping[str, str], error: float, samples: int
-) -> Graph:
-    made = in_half(graph, steps)
-    floats = {step.name for step in cut(graph) if step.macs(graph)}
-    others = floats - {step.name for step in steps} - kept.keys()
-    reasons = dict.fromkeys(sorted(others), "it has no kernel in half precision") | {**kept}
-    before = sum(int(array.nbytes) for array in graph.constants.values())
-    read = {name for step in steps for node in step.nodes for name in node.inputs}
-    saved = sum(int(graph.constants[name].nbytes) // 2 for name in read & graph.constants.keys())
-    facts = HalfLayers(
-        tuple(step.name for step in steps), tuple(reasons.items()), error, samples,
-        before, before - saved,
-    )  # fmt: skip
-    return replace(made, half_layers=facts)
-
-
 def able_steps(graph: Graph) -> tuple[Step, ...]:
     """The steps of a float32 graph that kernels in half precision can compute."""
     typed = {name: _half(type_) for name, type_ in graph.types.items()}
@@ -186,6 +88,17 @@ def _half(type_: TensorType) -> TensorType:
 def in_half(graph: Graph, steps: Sequence[Step]) -> Graph:
     """The graph with these steps in half precision, and conversions where others begin."""
     return _Writer(graph, {node.outputs[0] for step in steps for node in step.nodes}).graph()
+
+
+def _inputs(step: Step) -> set[str]:
+    return {name for node in step.nodes for name in node.inputs}
+
+
+HALF = Precision(
+    "float16", "half precision", "no layer can compute in half precision",
+    "it has no kernel in half precision",
+    able_steps, worthwhile, in_half, _inputs,
+)  # fmt: skip
 
 
 @dataclass

@@ -66,9 +66,10 @@ class Kernel:
     the inputs, the outputs, `float *scratch` if `scratch_bytes`, and `int y0, int y1` if `band`: a
     band function computes output rows y0 <= y < y1 of one image, y0 a multiple of `band`. It
     computes one image, or, if `whole`, all images of the batch in one call. `needs_math`,
-    `scalar_math`, `needs_half`, `needs_table` and `needs_fixed` say that it includes vec_math.h,
-    scalar_math.h, vec_half.h, vec_table.h and vec_fixed.h. The last two follow from its constants,
-    and stay if these move elsewhere; then `moved_bytes` are the bytes of the moved constants.
+    `scalar_math`, `needs_half`, `needs_bfloat`, `needs_table` and `needs_fixed` say that it
+    includes vec_math.h, scalar_math.h, vec_half.h, vec_bfloat.h, vec_table.h and vec_fixed.h. The
+    last two follow from its constants, and stay if these move elsewhere; then `moved_bytes` are the
+    bytes of the moved constants.
 
     `units`, only if the job asks for a cut: the last parameters are `int first_unit, int end_unit`,
     and the kernel computes those of its `units` parts (blocks of channels, directions).
@@ -93,6 +94,7 @@ class Kernel:
     needs_table: bool = False
     needs_fixed: bool = False
     needs_half: bool = False
+    needs_bfloat: bool = False
     moved_bytes: int = 0
     turns: bool = False
 
@@ -230,6 +232,8 @@ class Schedule(ABC):
     computes_half: ClassVar[bool] = False
     #: Whether it moves values as they are, also those in half precision.
     moves_half: ClassVar[bool] = False
+    #: Whether it multiplies bfloat16 (`ops/bfloat/`), and nothing else.
+    computes_bfloat: ClassVar[bool] = False
 
     @abstractmethod
     def why_not(self, graph: Graph, step: Step, isa: Isa) -> str:
@@ -358,6 +362,8 @@ def legal(graph: Graph, step: Step, isa: Isa) -> Sequence[Schedule]:
 def _legal(graph: Graph, step: Step, isa: Isa) -> tuple[Schedule, ...]:
     halves, half = reads_halves(graph, step), halves_at(graph, step.nodes)
     fitting = (s for s in all_schedules().values() if s.depth_first == step.depth_first)
+    bfloat = any(node.op.of_bfloat for node in step.nodes)
+    fitting = (s for s in fitting if s.computes_bfloat == bfloat)
     able = (s for s in fitting if (s.halves or not halves) and _reads_type(s, half=half))
     return tuple(s for s in able if not s.why_not(graph, step, isa))
 

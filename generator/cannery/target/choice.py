@@ -43,6 +43,9 @@ _ARM = {
     (64, "__ARM_FEATURE_MATMUL_INT8"): ArmFeature(
         "i8mm", "AT_HWCAP2", 13, "hw.optional.arm.FEAT_I8MM"
     ),
+    (64, "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC"): ArmFeature(
+        "bf16", "AT_HWCAP2", 14, "hw.optional.arm.FEAT_BF16"
+    ),
 }
 
 

@@ -26,9 +26,9 @@ class Isa:
     dot2_s16, dot4_u8s8, mmla (products of matrices of bytes), byte_table (looks up any of 256
     bytes), slp (compilers make vectors of neighbouring scalars), dsp (Thumb's instructions for
     pairs of int16), mve (sums of products of 16 bytes), half (arithmetic in half precision),
-    wide_lane_fma (see `in_half`), soft_float (no FPU: functions compute with floats). `machine` (or
-    its name) is the processor for which costs are estimated; it does not change the instruction
-    set.
+    bfloat (sums of products of bfloat16), wide_lane_fma (see `in_half`), soft_float (no FPU:
+    functions compute with floats). `machine` (or its name) is the processor for which costs are
+    estimated; it does not change the instruction set.
     `integer_registers` are those that code without vectors may use for numbers and addresses.
     """
 
@@ -170,6 +170,12 @@ _ROWS = (
         ("-march=armv8.2-a+dotprod+fp16+i8mm",),
         frozenset({"fma", "lane_fma", "ordered", "dot4_u8s8", "mmla", "half", "byte_table"}),
         "arm-128"),
+    Isa("neon64bf16", "arm", 64, (1, 4), 32, "vec_neon.h",
+        ("__ARM_NEON", "__aarch64__", "__ARM_FEATURE_DOTPROD", _HALF, "__ARM_FEATURE_MATMUL_INT8",
+         "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC"),
+        ("-march=armv8.2-a+dotprod+fp16+i8mm+bf16",),
+        frozenset({"fma", "lane_fma", "ordered", "dot4_u8s8", "mmla", "half", "bfloat",
+                   "byte_table"}), "arm-128"),
     Isa("riscv64v128", "riscv", 64, (1, 4), 32, "vec_rvv.h", _RVV,
         ("-march=rv64gcv", *_RVV_FLAGS), _RVV_CAPS, "riscv-v"),
     Isa("riscv64v256", "riscv", 64, (1, 4, 8), 32, "vec_rvv.h", (*_RVV, "__riscv_zvl256b"),

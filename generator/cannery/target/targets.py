@@ -72,6 +72,7 @@ _CPU_FLAGS = {
     "neon64dot": "asimd asimddp",
     "neon64half": "asimd asimdhp asimddp",
     "neon64i8mm": "asimd asimdhp asimddp i8mm",
+    "neon64bf16": "asimd asimdhp asimddp i8mm bf16",
     "riscv64v128": "rvv128",
     "riscv64v256": "rvv256",
 }
@@ -88,6 +89,7 @@ _EMULATORS = {
     "neon64dot": "qemu-aarch64 -cpu cortex-a76",
     "neon64half": "qemu-aarch64 -cpu cortex-a76",
     "neon64i8mm": "qemu-aarch64 -cpu max",
+    "neon64bf16": "qemu-aarch64 -cpu max",
     "riscv64v128": "qemu-riscv64 -cpu rv64,v=true,vlen=128,vext_spec=v1.0",
     "riscv64v256": "qemu-riscv64 -cpu rv64,v=true,vlen=256,vext_spec=v1.0",
 }
@@ -239,7 +241,7 @@ _ARM_CPUS = (
          2840, arm(0xD44, 0xD4C)),
     _cpu("neoverse-n1", "Arm Neoverse-N1 (Graviton 2, Altra)", "neon64half", 64,
          "-mcpu=neoverse-n1", "qemu-aarch64 -cpu neoverse-n1", "neoverse-n1", 2500, arm(0xD0C)),
-    _cpu("neoverse-v1", "Arm Neoverse-V1 (Graviton 3), without SVE", "neon64i8mm", 64,
+    _cpu("neoverse-v1", "Arm Neoverse-V1 (Graviton 3), without SVE", "neon64bf16", 64,
          "-mcpu=neoverse-v1+nosve", "qemu-aarch64 -cpu max", "neoverse-v1", 2600, arm(0xD40),
          "i8mm bf16"),
     replace(

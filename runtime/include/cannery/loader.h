@@ -167,7 +167,8 @@ static inline int cannery_has(const char *word, size_t length)
     const unsigned long has = getauxval(AT_HWCAP);
     return (CANNERY_WORD("asimd") && has & 1ul << 1) || (CANNERY_WORD("asimdhp") && has & 1ul << 10) ||
            (CANNERY_WORD("asimddp") && has & 1ul << 20) || (CANNERY_WORD("sve") && has & 1ul << 22) ||
-           (CANNERY_WORD("i8mm") && getauxval(AT_HWCAP2) & 1ul << 13);
+           (CANNERY_WORD("i8mm") && getauxval(AT_HWCAP2) & 1ul << 13) ||
+           (CANNERY_WORD("bf16") && getauxval(AT_HWCAP2) & 1ul << 14);
 #elif defined(__linux__) && defined(__arm__)
     const unsigned long has = getauxval(AT_HWCAP);
     return (CANNERY_WORD("neon") && has & 1ul << 12) || (CANNERY_WORD("vfpv4") && has & 1ul << 16);

@@ -120,6 +120,7 @@ class Gemm:
     do `turns`, where a tile has two rows of inputs that rotate or slide, and `held` registers, if a
     tile has room in them. `item` are the bytes of an element of B. `beside`: products
     are with scalars, and each vector of B is loaded beside them, as Helium has few registers.
+    `word` multiplies and adds: fma, or dot for pairs of bfloat16.
     """
 
     k: int
@@ -139,6 +140,7 @@ class Gemm:
     item: int = 4
     registers: int = 0
     beside: bool = False
+    word: str = "fma"
 
     def ordered(self, block: VectorBlock, rows: int, k: int) -> list[str]:
         """Statements of four steps from k on in the order of `dual.py`; empty if not so."""
