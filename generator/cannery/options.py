@@ -53,7 +53,8 @@ class Options:
     `max_error` allows, "int4", "palette4" and "palette2" give those of int8 few levels where
     `max_loss` allows, `compute_as` "float16" also computes so where kernels can, "bfloat16"
     multiplies so. `state` pairs inputs with the outputs that they are in the next run. `noise` is
-    where random numbers come from. `rename` maps tensor names of the model to names in C. `outputs` cuts the network there.
+    where random numbers come from. `rename` maps tensor names of the model to names in C. `outputs`
+    cuts the network there.
     `quantize` asks for integer layers, scaled by what `calibration` shows, where no output loses
     more than `max_loss`. `same_everywhere` makes layers an error about whose bits processors may
     disagree. `macros` is what the compiler prints for `-dM -E` under the flags in use: the code

@@ -23,7 +23,7 @@ from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Relu
 from cannery.ops.matmul.op import MatMul
 from cannery.options import make_options
-from cannery.pipeline import compile_model, load_model
+from cannery.pipeline import compile_model, import_graph, load_model
 from cannery.quantization.bfloat_layers import (
     able_bfloat_steps,
     compute_in_bfloat,
@@ -120,7 +120,8 @@ def test_networks_compute_in_bfloat16(tmp_path: Path, model: Any, further: dict[
     compiled = compile_model(options)
     graph, toolchain = compiled.source.graph, find_toolchain(options)
     assert graph.half_layers is not None
-    samples = seeded_samples(graph, graph.half_layers.samples)
+    floats = import_graph(make_options(file, {**further, "target": TARGET}))
+    samples = seeded_samples(floats, graph.half_layers.samples)  # those that judged it
     with network_program(compiled.source, compiled.files, toolchain, samples) as program:
         found = program.run(need_runner(toolchain))
     before = load_model(options)
