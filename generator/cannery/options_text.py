@@ -7,9 +7,11 @@ import re
 import shlex
 from collections.abc import Collection, Mapping
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
-from cannery.options import SPECS, Options, Spec
+from cannery.names import make_identifier
+from cannery.options import SPECS, Group, Options, Spec
 
 #: Options that are kept as words but given as one text.
 _WORDS = ("cflags", "ldflags")
@@ -27,6 +29,25 @@ def option_words(options: Options, leave_out: Collection[str] = ()) -> list[str]
             continue
         words += [spec.flag] if value is True else _valued(spec, value)
     return words
+
+
+def compile_command(options: Options, leave_out: Collection[str] = ()) -> str:
+    """The command that makes the same code again, with files named without their folders.
+
+    Records, compilers and devices are left out, and what `leave_out` names: fields of Options.
+    """
+    files: dict[str, Any] = {
+        spec.name: Path(getattr(options, spec.name).name)
+        for spec in SPECS
+        if isinstance(getattr(options, spec.name), Path)
+    }
+    custom = {name: Path(path.name) for name, path in options.custom.items()}
+    named = dataclasses.replace(options, **files, custom=custom)
+    left_out = {s.name for s in SPECS if s.group in (Group.TUNING, Group.TOOLS)} | {*leave_out}
+    if options.name == make_identifier(options.model.stem):
+        left_out.add("name")
+    model = [] if "model" in leave_out else [options.model.name]
+    return shlex.join(["cannery", "compile", *model, *option_words(named, left_out)])
 
 
 def cmake_words(options: Options, leave_out: Collection[str] = ()) -> list[str]:

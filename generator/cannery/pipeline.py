@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cannery import __version__
 from cannery.choose.defaults import Defaults
 from cannery.choose.half import check_half
 from cannery.choose.lookup import recorded_choices, recorded_stacks
@@ -40,7 +39,7 @@ from cannery.lowering.stack import Stack
 from cannery.ops.quantize.linear import DequantizeLinear
 from cannery.option_values import BFLOATS, CODED, HALVES
 from cannery.options import SPECS, Group, Options
-from cannery.options_text import option_words
+from cannery.options_text import compile_command, option_words
 from cannery.passes import run_passes
 from cannery.passes.fold_constants import fold_constants
 from cannery.passes.place_constants import place_constants
@@ -48,7 +47,7 @@ from cannery.quantization.raw import raw_interface
 from cannery.quantization.scales import with_scales
 from cannery.schedule.program import Choice, Program, Step
 from cannery.target.isa import Isa
-from cannery.target.targets import Target, plain_target
+from cannery.target.targets import Target
 from cannery.target.toolchain import resolve_target, resolve_targets
 
 #: Receives a stage's name and its text form.
@@ -407,9 +406,7 @@ def compile_graphs(blocks: Sequence[tuple[Graph, Options]], dump: Dump | None = 
         name = part_name(options.name, each.isa) if len(targets) > 1 else options.name
         own = [next(rings) for _ in each.programs]
         parts.append(source_of(each, own, replace(options, name=name), dump))
-    isas = " ".join(f"--isa {plain_target(target.isa).name}" for target in targets)
-    model = "" if graph.weights_vary else f" {options.model.name}"
-    command = f"cannery {__version__} compile{model} {isas}"
+    command = compile_command(options, ("model", *_NOT_KEPT) if graph.weights_vary else ())
     several = len(parts) > 1
     files = (
         dispatching_files(options.name, parts, command)

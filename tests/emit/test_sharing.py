@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from cannery import pipeline
+from cannery.cli import invoke
 from cannery.ctext.arrays import WeightBlob
 from cannery.emit.sharing import shared_kernels
 from cannery.emit.steps import Call
@@ -95,6 +97,23 @@ def test_the_same_bits_of_less_code(
         sizes.append(library_sections(place, found.source, found.files, toolchain)[0])
     assert sizes[0].code < 0.8 * sizes[1].code
     assert sizes[0].constants <= sizes[1].constants
+
+
+def test_counts_say_which_steps_share_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_runner(need_toolchain("cortex-m4"), strict=True)
+    model, samples = write(tmp_path, repeating())
+    given = ["--quantize", "int8", "--calibration", str(samples)]
+    assert invoke(["count", str(model), "--target", "cortex-m4", *given, "--json"]) == 0
+    steps = json.loads(capsys.readouterr().out)["steps"]
+    others = {k: step["counted_in"] for k, step in enumerate(steps) if "counted_in" in step}
+    assert len({*others.values()}) == 3
+    for k, owner in others.items():
+        assert steps[k]["mix"]["instructions"] < 20 < steps[owner]["mix"]["instructions"]
+    assert invoke(["count", str(model), "--target", "cortex-m4", *given]) == 0
+    told = capsys.readouterr().out
+    assert all(f"Step {owner} includes" in told for owner in others.values())
 
 
 @pytest.mark.parametrize("language", ["c99 gcc", "c++11 g++"])

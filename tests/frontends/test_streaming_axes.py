@@ -98,6 +98,16 @@ def test_rows_of_frames_are_not_taken_for_time_by_chance() -> None:
     assert to_streaming(graph, time_axis={"x": 2}).types["x"].shape == (1, 8, 1, 6, 2)
 
 
+def test_frames_after_channels_are_time() -> None:
+    """In the order of PyTorch, [N,C,T,H,W]; channels cannot be time, and need not be."""
+    b = Net()
+    pads = ((0, 0), (0, 0), (2, 0), (0, 0), (0, 0))
+    x = b.node(Pad(pads, 0.0), [b.input("x", (1, 2, 9, 4, 3))])
+    x = b.node(CumSum(1), [b.node(Transpose((0, 2, 3, 4, 1)), [x])])
+    found = to_streaming(b.graph(b.node(Softmax(4), [x])))
+    assert found.types["x"].shape == (1, 2, 1, 4, 3)
+
+
 def test_a_network_without_a_past_streams_along_a_named_axis() -> None:
     """Its state is a number that stays 0; no other axis is known to be time."""
     graph = network(chain(conv(0, 0, taps=1), node(Tanh())))

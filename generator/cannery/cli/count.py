@@ -93,6 +93,7 @@ def _as_dict(source: Source, count: NetworkCount, toolchain: Toolchain) -> dict[
             {
                 "step": s.name, "schedule": s.schedule, "macs": s.macs, "mix": vars(s.mix),
                 **({"estimated_cycles": s.cycles} if count.estimator else {}),
+                **({"counted_in": s.counted_in} if s.counted_in is not None else {}),
             }
             for s in count.steps
         ],
@@ -121,6 +122,9 @@ def _print(count: NetworkCount, macs: int) -> None:
     rows.append(["", "all", "", *_row(macs, count.instructions, count.mix), *cells(count.cycles)])
     columns = ["", "step", "schedule", "MACs", "instructions", "per MAC", *_SHOWN, *estimated]
     print_table(columns, rows)
+    for owner in sorted({s.counted_in for s in count.steps if s.counted_in is not None}):
+        others = [str(k) for k, s in enumerate(count.steps) if s.counted_in == owner]
+        click.echo(f"Step {owner} includes what steps share with it: {', '.join(others)}.")
 
 
 def _row(macs: int, instructions: int, mix: Mix) -> list[str]:

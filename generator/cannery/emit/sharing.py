@@ -83,6 +83,17 @@ def shared_kernels(
     )
 
 
+def shared_name(symbol: str) -> str:
+    """The function that several steps call, which the code of one defines: that of `symbol`."""
+    return f"{symbol}_shared"
+
+
+def step_with_code(calls: Sequence[Call], k: int) -> int:
+    """The step that defines the function which step `k` calls: another one if they share it."""
+    code = calls[k].kernel.code
+    return next((i for i, c in enumerate(calls) if f"{shared_name(c.symbol)}(" in code), k)
+
+
 @dataclass(frozen=True)
 class _Code:
     """The functions of a step's kernel, and the types of the arrays that they read, by name."""
@@ -143,7 +154,7 @@ class _Group:
     def texts(self) -> dict[str, str]:
         """The code of each step by its symbol; the first one's has the common function."""
         symbol = self.codes[0].call.symbol
-        common = f"{symbol}_shared"
+        common = shared_name(symbol)
         found = {}
         for k, code in enumerate(self.codes):
             own = {name: column[k] for column, name in self.numbers.items()}

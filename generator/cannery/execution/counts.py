@@ -15,6 +15,7 @@ from cannery.analysis.loops import split_blocks
 from cannery.analysis.mix import Mix, executed_mix, sum_mixes
 from cannery.analysis.models import find_estimator
 from cannery.contents import Content
+from cannery.emit.sharing import step_with_code
 from cannery.emit.source import Source
 from cannery.errors import ToolchainError
 from cannery.execution.program import NetworkProgram, Sample, network_program
@@ -27,6 +28,8 @@ from cannery.target.toolchain import Toolchain
 class StepCount:
     """What ran of a step's functions in one run of the network, and how many cycles a model of a
     pipeline gives it (None: it was not asked, or does not know an instruction).
+
+    Steps that share a function count with the first of them, whose number is `counted_in`.
     """
 
     name: str
@@ -34,6 +37,7 @@ class StepCount:
     macs: int
     mix: Mix
     cycles: float | None = None
+    counted_in: int | None = None
 
 
 @dataclass(frozen=True)
@@ -97,12 +101,14 @@ def count_network(
         counted = [Counted(tuple(each), runs) for each in own_functions]
         cycles = estimate(machine, counted, estimator)
     steps = []
-    for call, macs, found, each in zip(
-        source.calls, source.round_macs, own_functions, cycles, strict=True
+    for k, (call, macs, found, each) in enumerate(
+        zip(source.calls, source.round_macs, own_functions, cycles, strict=True)
     ):
         mix = sum_mixes(executed_mix(split_blocks(f, machine), machine, runs) for f in found)
         planned = call.planned
-        steps.append(StepCount(planned.step.name, str(planned.choice), macs, mix, each))
+        owner = step_with_code(source.calls, k)
+        shared = owner if owner != k else None
+        steps.append(StepCount(planned.step.name, str(planned.choice), macs, mix, each, shared))
     total = sum(piece.instructions * times for piece, times in pieces.items())
     rest = total - sum(step.mix.instructions for step in steps)
     return NetworkCount(tuple(steps), rest, estimator)

@@ -11,6 +11,8 @@ from cannery.errors import CanneryError, OptionError, UnsupportedError, warn
 from cannery.frontends.time_axis import FINAL, Time, Use, one_step
 from cannery.ir.graph import Graph, Length
 from cannery.ir.orders import model_axis
+from cannery.ir.registry import Elementwise
+from cannery.ops.movement.op import Pad, Transpose
 from cannery.ops.recurrent.base import Recurrent
 
 #: Of how many other axes an error says why they are not time.
@@ -86,19 +88,33 @@ def first_that_works(
 def _require_frames(
     graph: Graph, taken: Mapping[str, Time], failed: Sequence[_Failure]
 ) -> None:  # fmt: skip
-    """Raise UnsupportedError if rows or columns of images were taken as time because the frames,
-    axis 1 of [N,T,H,W,C], cannot be: then the network is hardly meant to stream along them.
+    """Raise UnsupportedError if rows or columns of images were taken as time because the frames
+    cannot be: then the network is hardly meant to stream along them.
     """
     for value, time in taken.items():
-        frames = next((each for each in failed if each.times[value] == 1), None)
-        if time is None or time == 1 or graph.types[value].rank < _OF_FRAMES or not frames:
+        first = _axis_of_frames(graph, value)
+        frames = next((each for each in failed if each.times[value] == first), None)
+        if time is None or time == first or graph.types[value].rank < _OF_FRAMES or not frames:
             continue
-        own, first = (model_axis(graph, value, axis) for axis in (time, 1))
+        own, first = (model_axis(graph, value, axis) for axis in (time, first))
         raise UnsupportedError(
             f"axis {first} of {value!r}, the frames, cannot be time: {frames.error.where}: "
             f"{frames.error.what}", where="--streaming",
             cure=f"--time-axis {value}={own} takes axis {own}, which can",
         )  # fmt: skip
+
+
+def _axis_of_frames(graph: Graph, value: str) -> int:
+    """1, as of [N,T,H,W,C]; another if the graph brings that axis there, as from [N,C,T,H,W]."""
+    reached = {value}
+    for node in graph.nodes:
+        if reached.isdisjoint(node.inputs):
+            continue
+        if isinstance(node.op, Transpose):
+            return node.op.perm[1]
+        if isinstance(node.op, Elementwise | Pad):
+            reached |= {*node.outputs}
+    return 1
 
 
 def _warn_of_longer(

@@ -257,7 +257,8 @@ def _slice(b: Builder, node: Node, source: Stream) -> Stream | None:
     if 2 * kept * step < length:
         loop = "" if kept > 1 else f": step {start} alone, as a loop does that is written out"
         first = (
-            "a beginning of other values must be joined with the rest at once (Concat along time)"
+            "export the model for more steps, so that it takes more than half of them; a beginning "
+            "of other values must be joined with the rest at once (Concat along time)"
         )
         raise UnsupportedError(f"it takes some of the steps{loop}", cure="" if start else first)
     value = node.inputs[0]
