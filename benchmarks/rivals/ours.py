@@ -62,8 +62,13 @@ class Ours:
         return found
 
 
-def build_ours(options: Options, folder: Path, threads: int, *, autotune: bool = False) -> Ours:
-    """Generate and build, after tuning (on one thread) if so wished; raises CanneryError."""
+def build_ours(
+    options: Options, folder: Path, threads: int, *, autotune: bool = False, driver: Path = _DRIVER
+) -> Ours:
+    """Generate and build around a C program, after tuning (on one thread) if so wished.
+
+    Raises CanneryError.
+    """
     if autotune:
         tune(options, Settings())
     options = replace(options, parallel=threads > 1)
@@ -75,11 +80,11 @@ def build_ours(options: Options, folder: Path, threads: int, *, autotune: bool =
     if threads > 1:
         macros += f"#define DRIVER_PARALLEL {name}_parallel_model\n"
         toolchain = replace(toolchain, ldflags=(*toolchain.ldflags, "-pthread"))
-    driver = {
-        "driver.c": macros.encode() + _DRIVER.read_bytes(),
+    program = {
+        "driver.c": macros.encode() + driver.read_bytes(),
         SERVING.name: SERVING.read_bytes(),
     }
-    write(folder, {**compiled.files, **driver})
+    write(folder, {**compiled.files, **program})
     units = [name for name in compiled.files if name.endswith(".c")]
     failures = run_ninja(folder, ninja_file(toolchain, [*units, "driver.c"], executable="driver"))
     if failures:

@@ -26,6 +26,8 @@ _toolchain = rows(
     f"{_TARGETS}::test_own_flags_win_over_those_of_users",
     f"{_TARGETS}::test_a_target_must_fit_the_listing",
 )
+_wavenet = rows("benchmarks/rivals/wavenet.py", "tests/benchmarks/test_steps.py")
+_steps = rows("benchmarks/steps.py", "tests/benchmarks/test_steps.py")
 _isa = rows(
     f"{_C}/target/choice.py",
     f"{_TARGETS}::test_of_several_instruction_sets_the_richest_comes_first",
@@ -73,6 +75,26 @@ _capture = rows("cmake/capture_compiler.py", "tests/cmake/test_building.py",
 _run = rows("cmake/run_cannery.py", "tests/cmake/test_run_cannery.py")
 
 CHANGES: tuple[Change, ...] = (
+    _wavenet(
+        "rivals keep more than the past",
+        "later.append(ops.last(joined, layer.conv.reach))",
+        "later.append(joined)",
+    ),
+    _wavenet(
+        "rivals begin the head anew in each layer",
+        "head = a if head is None else ops.add(head, a)",
+        "head = a",
+    ),
+    _steps(
+        "wrong outputs get a time",
+        "if e.served and e.error <= MOST_ERROR",
+        "if e.served",
+    ),
+    _steps(
+        "microseconds of a call are those of a sample",
+        "median(e.served.times) / block",
+        "median(e.served.times)",
+    ),
     _contents(
         "full disks are errors of Python",
         "except OSError as error:\n        place",
