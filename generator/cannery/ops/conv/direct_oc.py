@@ -19,23 +19,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from cannery.ctext.environment import offset, render
 from cannery.ir.graph import Graph
 from cannery.layouts import Halo
-from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes, why_not_dense
-from cannery.ops.conv.pairs import pair_panel, paired, worth_pairing
+from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
+from cannery.ops.conv.pairs import paired, worth_pairing
+from cannery.ops.conv.weight_panels import cut_channels, pack_weights
 from cannery.ops.shared import dual, gemm
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, residual_pointer, signature
 from cannery.ops.shared.gemm import VectorBlock
-from cannery.ops.shared.lanes import Vec, split_lanes
+from cannery.ops.shared.lanes import split_lanes
 from cannery.ops.shared.sums import Aside, aside, block_steps, even_steps
 from cannery.ops.shared.tiles import room_to_hold, tile_registers
 from cannery.schedule.cost import (
@@ -214,7 +211,7 @@ class ConvDirectOc(Schedule):
         blocks = p.blocks(shape, job.isa)
         busy = tile_registers(p.mr, [block.vecs for block in blocks])
         ep = epilogues.build(job, job.step.anchor.output, busy=busy)
-        weights, bias = pack_weights(job, shape, blocks)
+        weights, bias = pack_weights(job, shape, blocks, p.broadcast)
         pairing = p.broadcast == "pairs"
         tiles = pixel_runs(shape.ow, p.mr)
         cells = shape.oh * sum(n for _, n in tiles) * sum(block.count for block in blocks)
@@ -253,8 +250,8 @@ class ConvDirectOc(Schedule):
 
     def weights(self, job: Job) -> ConstArray:
         shape = sizes(job.graph, job.step)
-        blocks = typed(Tunables, job.params).blocks(shape, job.isa)
-        return pack_weights(job, shape, blocks)[0]
+        p = typed(Tunables, job.params)
+        return pack_weights(job, shape, p.blocks(shape, job.isa), p.broadcast)[0]
 
 
 def _put_aside(shape: ConvShape, p: Tunables, isa: Isa) -> dict[str, int]:
@@ -444,73 +441,3 @@ def pixel_runs(width: int, mr: int) -> list[tuple[int, int]]:
     """(pixels, count): the full tiles of a row, then the rest."""
     full, rest = divmod(width, mr)
     return ([(mr, full)] if full else []) + ([(rest, 1)] if rest else [])
-
-
-@cache
-def cut_channels(
-    channels: int, per_lane: int, isa: Isa, lanes: int, nr: int
-) -> tuple[VectorBlock, ...]:
-    """The blocks of this many output channels with `per_lane` weights each."""
-    vectors = split_lanes(channels, isa, lanes)
-    blocks: list[VectorBlock] = []
-    weight = 0
-    for at in range(0, len(vectors), nr):
-        group = vectors[at : at + nr]
-        first = group[0]
-        vecs = tuple(
-            Vec(v.start - first.start, v.lanes, v.valid, v.packed - first.packed) for v in group
-        )
-        width = sum(v.lanes for v in group)
-        if blocks and blocks[-1].vecs == vecs and all(v.full for v in vecs):
-            last = blocks[-1]
-            blocks[-1] = VectorBlock(vecs, last.channel, width, last.weight, last.count + 1)
-        else:
-            blocks.append(VectorBlock(vecs, first.start, width, weight, 1))
-        weight += width * per_lane
-    return tuple(blocks)
-
-
-def pack_weights(
-    job: Job, shape: ConvShape, blocks: Sequence[VectorBlock]
-) -> tuple[ConstArray, ConstArray]:
-    """Weights as [block][kh][kw][ic][lanes of the block], biases as [channel], zero-padded."""
-    way = typed(Tunables, job.params).broadcast
-    packed = pack_panels(job.constant(shape.weight), blocks, way, job.isa)
-    weights = ConstArray(
-        f"{job.symbol}_w", packed, "weights [block][kh][kw][ic][lanes]", is_weights=True
-    )
-    return weights, padded_bias(job, shape)
-
-
-def pack_panels(
-    w: NDArray[np.float32], blocks: Sequence[VectorBlock], way: str, isa: Isa
-) -> NDArray[np.float32]:
-    """w[kh,kw,ic,oc] as one row [block][kh][kw][ic][lanes of the block], zero-padded.
-
-    `way` is how inputs are broadcast. For rotate, the weight of lane l at channel 4g+r is that of
-    channel 4g+(l+r)%4; for slide, at channel c that of channel c+l, where the first channels follow
-    the last four; for pairs see `pair_panel`.
-    """
-    panels: list[NDArray[np.float32]] = []
-    for block in blocks:
-        for k in range(block.count):
-            channel = block.channel + k * sum(v.valid for v in block.vecs)
-            panel = np.zeros((*w.shape[:3], block.width), np.float32)
-            for v in block.vecs:
-                source = w[..., channel + v.start : channel + v.start + v.valid]
-                panel[..., v.packed : v.packed + v.valid] = source
-            if way == "pairs":
-                panel = pair_panel(panel, block.vecs, isa)
-            panels.append(_turned(panel, way).reshape(-1))
-    return np.concatenate(panels)
-
-
-def _turned(panel: NDArray[np.float32], way: str) -> NDArray[np.float32]:
-    """The weights that meet the inputs in each lane."""
-    if way not in ("rotate", "slide"):
-        return panel
-    turned, lane, fours = np.array(panel), np.arange(panel.shape[-1]) % 4, panel.shape[2] // 4 * 4
-    for c in range(fours):
-        met = (c + lane) % fours if way == "slide" else c - c % 4 + (c + lane) % 4
-        turned[:, :, c] = panel[:, :, met, np.arange(panel.shape[-1])]
-    return turned

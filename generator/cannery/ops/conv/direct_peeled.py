@@ -26,13 +26,13 @@ from cannery.ops.conv.direct_oc import (
     channels_in_order,
     held_weights,
     joined_residual,
-    pack_weights,
     pixel_runs,
     pixels_in_turns,
     register_tiles,
     vector_widths,
 )  # fmt: skip
 from cannery.ops.conv.geometry import ConvShape, sizes, why_not_dense
+from cannery.ops.conv.weight_panels import pack_weights
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
 from cannery.ops.shared.function import describe, residual_pointer, signature
@@ -139,7 +139,7 @@ class ConvDirectPeeled(Schedule):
         blocks = p.blocks(shape, job.isa)
         busy = tile_registers(p.mr, [block.vecs for block in blocks])
         ep = epilogues.build(job, job.step.anchor.output, busy=busy)
-        weights, bias = pack_weights(job, shape, blocks)
+        weights, bias = pack_weights(job, shape, blocks, p.broadcast)
         code = render(
             "ops/conv/direct_peeled.c.j2",
             s=shape,

@@ -33,15 +33,14 @@ from cannery.layouts import Halo, Want
 from cannery.ops.conv.direct_oc import (
     HELD_WEIGHTS,
     channels_in_order,
-    cut_channels,
     held_weights,
-    pack_panels,
     pixels_in_turns,
     register_tiles,
     tile_words,
     vector_widths,
 )  # fmt: skip
 from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes, why_not_dense
+from cannery.ops.conv.weight_panels import cut_channels, pack_panels
 from cannery.ops.conv.winograd import POINTS, Points, Tile, fits
 from cannery.ops.conv.winograd_planar import GROUPS, emulate
 from cannery.ops.conv.winograd_tiles import KEPT, TileCode, transform_cycles
