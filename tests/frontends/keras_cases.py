@@ -48,7 +48,7 @@ class LayerAsActivation:
 FUNCTIONS = (
     "relu relu6 leaky_relu elu selu celu gelu silu swish mish softplus softsign tanh sigmoid "
     "hard_sigmoid hard_silu hard_swish hard_tanh exponential softmax log_softmax linear "
-    "log_sigmoid tanh_shrink soft_shrink"
+    "log_sigmoid tanh_shrink soft_shrink hard_shrink squareplus sparse_plus sparse_sigmoid"
 ).split()
 
 

@@ -17,6 +17,7 @@ from cannery.frontends import ImportOptions, load_graph
 from cannery.frontends.keras import hdf5
 from cannery.ir.evaluate import evaluate
 from cannery.ir.graph import Graph
+from cannery.ir.tensor import DType
 from frontends.keras_files import (
     LayerSpec,
     Model,
@@ -281,6 +282,13 @@ def test_layers_of_16_bits_are_named_once(tmp_path: Path) -> None:
     (note,) = graph.notes
     assert "policy float16, mixed_bfloat16 are" in note
     assert not load_graph(write_h5(tmp_path / "m", chain(image("x", 3), layers[0]))).notes
+
+
+def test_a_model_of_float64(tmp_path: Path) -> None:
+    model = chain(image("x", 3, dtype="float64"), dense("d", 0, 3, 2, dtype="float64"))
+    graph = load_graph(write_keras(tmp_path / "m", model))
+    assert {graph.types[name].dtype for name in ("x", *graph.outputs)} == {DType.FLOAT32}
+    assert graph.notes == ("layers with the dtype policy float64 are computed in float32",)
 
 
 def test_bfloat16_weights(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cannery.errors import UnsupportedError
 from cannery.frontends import load_graph
 from cannery.ir.evaluate import evaluate
 from cannery.ir.registry import Op
@@ -247,3 +248,25 @@ def test_dot_normalizes_by_a_bounded_length(version: str, least: float, tmp_path
     spec = LayerSpec("Dot", "d", (), {"axes": 1, "normalize": True})
     graph = imported(tmp_path, spec, (4,), (4,), version=version)
     assert graph.constants["d/min_square"] == np.float32(least)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("hard_shrink", lambda x: np.where(np.abs(x) > 0.5, x, 0)),
+        ("squareplus", lambda x: (x + np.sqrt(x * x + 4)) / 2),
+        ("sparse_plus", lambda x: np.where(x <= -1, 0, np.where(x >= 1, x, (x + 1) ** 2 / 4))),
+        ("sparse_sigmoid", lambda x: np.clip((x + 1) / 2, 0, 1)),
+        ("glu", lambda x: x[..., :3] / (1 + np.exp(-x[..., 3:]))),
+    ],
+)
+def test_activations_of_keras_ops(name: str, expected: Any, tmp_path: Path) -> None:
+    graph = imported(tmp_path, LayerSpec("Activation", "a", (), {"activation": name}), (5, 6))
+    x = 2 * numbers(4, 1, 5, 6)
+    (y,) = evaluate(graph, {"x0": x}).values()
+    np.testing.assert_allclose(y, expected(x.astype(float)), rtol=1e-10, atol=1e-12)
+
+
+def test_halves_of_an_odd_axis(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="5 elements has no halves"):
+        imported(tmp_path, LayerSpec("Activation", "a", (), {"activation": "glu"}), (5,))

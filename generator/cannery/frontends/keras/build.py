@@ -118,12 +118,13 @@ class _Importer:
                     self._values[Value(number, k)] = value
         outputs = [(name, self._value(value)) for name, value in self._network.outputs]
         graph = finish(self._builder, names, outputs, self._options)
-        return replace(graph, notes=(*graph.notes, *self._half_notes()))
+        return replace(graph, notes=(*graph.notes, *self._policy_notes()))
 
-    def _half_notes(self) -> tuple[str, ...]:
-        """What to know of layers that Keras computes with 16 bits."""
+    def _policy_notes(self) -> tuple[str, ...]:
+        """What to know of layers that Keras computes with 16 or 64 bits, and of such inputs."""
         layers = (self._network.applications[n].target for n in self._needed)
-        policies = sorted({a.half for a in layers if isinstance(a, KerasLayer) and a.half})
+        found = {a.other_policy for a in layers if isinstance(a, KerasLayer | InputSpec)}
+        policies = sorted(found - {""})
         listed = ", ".join(policies)
         return (f"layers with the dtype policy {listed} are computed in float32",) * bool(policies)
 

@@ -58,6 +58,11 @@ def policy_name(dtype: object) -> str:
     return str(dtype)
 
 
+def other_policy(name: str) -> str:
+    """A dtype policy that computes with 16 or 64 bits, or the empty string for other ones."""
+    return name if name.endswith(("float16", "float64")) else ""
+
+
 class LayerConfig(Fields):
     """The attributes of one layer."""
 
@@ -114,10 +119,9 @@ class LayerConfig(Fields):
         return self._values.get("trainable") is not False
 
     @property
-    def half(self) -> str:
-        """The dtype policy, if it computes with 16 bits."""
-        name = policy_name(self._values.get("dtype"))
-        return name if name.endswith("float16") else ""
+    def other_policy(self) -> str:
+        """The dtype policy, if it computes with 16 or 64 bits."""
+        return other_policy(policy_name(self._values.get("dtype")))
 
     def check_policy(self) -> None:
         """Raises UnsupportedError for a quantised or unknown dtype policy."""

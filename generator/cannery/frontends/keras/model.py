@@ -23,7 +23,7 @@ from cannery.frontends.keras.calls import (
     parse_structure,
     scan_refs,
 )
-from cannery.frontends.keras.config import LayerConfig, policy_name
+from cannery.frontends.keras.config import LayerConfig, other_policy, policy_name
 from cannery.frontends.keras.layers.base import KerasLayer, LayerPlan, read_layer
 from cannery.frontends.keras.layers.recurrent import samples_as_steps, steps_as_samples
 from cannery.frontends.keras.masks import CALLED_WITH
@@ -46,10 +46,13 @@ _BUILTIN_PACKAGES = frozenset("keras keras_core tf_keras tensorflow tensorflow_c
 
 @dataclass(frozen=True)
 class InputSpec:
-    """An InputLayer. `shape` includes the batch; None if it is open or (shape) not stored."""
+    """An InputLayer. `shape` includes the batch; None if it is open or (shape) not stored.
+    `other_policy` is that of the file, if it has 64 bits.
+    """
 
     shape: tuple[int | None, ...] | None
     dtype: DType
+    other_policy: str = ""
 
 
 Target: TypeAlias = Union[InputSpec, KerasLayer, "ModelConfig", Problem]
@@ -267,7 +270,7 @@ class _EntryReader:
 def _read_input(name: str, values: Mapping[str, object]) -> InputSpec:
     dtype = policy_name(values.get("dtype")) or "float32"
     known = [element.value for element in MODEL_DTYPES]
-    if dtype not in known:
+    if dtype not in (*known, "float64"):
         raise UnsupportedError(
             f"dtype {dtype!r} is not supported", cure=f"one of: {', '.join(known)}"
         )
@@ -275,7 +278,9 @@ def _read_input(name: str, values: Mapping[str, object]) -> InputSpec:
         if values.get(attribute):
             raise UnsupportedError(f"{attribute} inputs are not supported", cure="use a dense one")
     shape = values.get("batch_shape") or values.get("batch_input_shape")
-    return InputSpec(None if shape is None else _read_shape(name, shape), DType(dtype))
+    dims = None if shape is None else _read_shape(name, shape)
+    other = other_policy(dtype)
+    return InputSpec(dims, DType.FLOAT32 if other else DType(dtype), other)
 
 
 def _read_shape(name: str, value: object) -> tuple[int | None, ...]:

@@ -226,13 +226,15 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class KerasLayer:
-    """A layer that was read and is supported. `half` is its dtype policy, if that has 16 bits."""
+    """A layer that was read and is supported. `other_policy` is its dtype policy, if that has 16
+    or 64 bits.
+    """
 
     name: str
     class_name: str
     trainable: bool
     plan: LayerPlan
-    half: str = ""
+    other_policy: str = ""
 
     @property
     def children(self) -> Mapping[str, KerasLayer]:
@@ -329,7 +331,7 @@ def read_layer(config: LayerConfig) -> KerasLayer:
     config.check_policy()
     plan = read(config)
     config.check_all_read()
-    return KerasLayer(config.name, config.class_name, config.trainable, plan, config.half)
+    return KerasLayer(config.name, config.class_name, config.trainable, plan, config.other_policy)
 
 
 def held_layer(config: LayerConfig) -> KerasLayer:

@@ -14,6 +14,7 @@ from cannery.frontends.keras.layers.base import (
     is_activation,
     read_layer,
 )
+from cannery.frontends.keras.layers.curves import glu, hard_shrink, sparse_plus, squareplus
 from cannery.frontends.keras.version import KerasVersion
 from cannery.ir.graph import Array, GraphBuilder
 from cannery.ir.registry import Elementwise, Op
@@ -77,6 +78,7 @@ _SIMPLE: Mapping[str, Callable[[], Op]] = {
     "hard_silu": HardSwish,
     "hard_tanh": lambda: Clip(-1.0, 1.0),
     "exponential": Exp,
+    "sparse_sigmoid": lambda: HardSigmoid(0.5, 0.5),
 }
 
 _ALIASES = {
@@ -104,9 +106,24 @@ _COMPOSED: Mapping[str, Callable[[Scope, str], str]] = {
     "log_sigmoid": _log_sigmoid,
     "tanh_shrink": _tanh_shrink,
     "soft_shrink": _soft_shrink,
+    "hard_shrink": hard_shrink,
+    "squareplus": squareplus,
+    "sparse_plus": sparse_plus,
 }
 
-_ALONG_LAST: Mapping[str, Callable[[int], Op]] = {"softmax": Softmax, "log_softmax": LogSoftmax}
+
+def _along_last(make: Callable[[int], Op]) -> Callable[[Scope, str], str]:
+    def apply(scope: Scope, x: str) -> str:
+        return scope.node(make(scope.axis(x, -1)), [x])
+
+    return apply
+
+
+_ALONG_LAST: Mapping[str, Callable[[Scope, str], str]] = {
+    "softmax": _along_last(Softmax),
+    "log_softmax": _along_last(LogSoftmax),
+    "glu": lambda scope, x: glu(scope, x, scope.axis(x, -1)),
+}
 
 
 def function_names() -> tuple[str, ...]:
@@ -117,13 +134,6 @@ def function_names() -> tuple[str, ...]:
 def hard_sigmoid(version: KerasVersion) -> HardSigmoid:
     """Keras 2: clip(0.2 x + 0.5, 0, 1); Keras 3: clip(x/6 + 0.5, 0, 1)."""
     return HardSigmoid(alpha=1 / 6 if version.is_3 else 0.2, beta=0.5)
-
-
-def _along_last(make: Callable[[int], Op]) -> Callable[[Scope, str], str]:
-    def apply(scope: Scope, x: str) -> str:
-        return scope.node(make(scope.axis(x, -1)), [x])
-
-    return apply
 
 
 def _one_node(op: Op) -> Callable[[Scope, str], str]:
@@ -142,7 +152,7 @@ def read_function(name: str, version: KerasVersion) -> Activation | None:
     if known in _COMPOSED:
         return Activation(known, _COMPOSED[known])
     if known in _ALONG_LAST:
-        return Activation(known, _along_last(_ALONG_LAST[known]), pointwise=False)
+        return Activation(known, _ALONG_LAST[known], pointwise=False)
     raise UnsupportedError(
         f"activation {name!r} is not supported", cure=f"one of: {', '.join(function_names())}"
     )

@@ -8,6 +8,7 @@ from math import log, pi
 import numpy as np
 
 from cannery.errors import UnsupportedError
+from cannery.frontends.keras.layers import curves
 from cannery.frontends.keras.layers.functions import hard_sigmoid
 from cannery.frontends.keras.operations.base import Operation, operation
 from cannery.frontends.keras.version import KerasVersion
@@ -150,10 +151,7 @@ def shrink(o: Operation) -> str:
 @operation("Squareplus")
 def squareplus(o: Operation) -> str:
     """(x + sqrt(x^2 + b)) / 2."""
-    x, b = o.float(), o.literal("b", o.given.number("b", 4.0))
-    total = o.node(binary.Add(), [o.node(unary.Square(), [x], "square"), b], "total")
-    both = o.node(binary.Add(), [x, o.node(unary.Sqrt(), [total], "root")], "both")
-    return o.node(binary.Mul(), [both, o.literal("half", 0.5)])
+    return curves.squareplus(o.scope, o.float(), o.given.number("b", 4.0))
 
 
 _ATTRIBUTES: dict[str, Callable[[Operation], Op]] = {
@@ -182,13 +180,7 @@ def softmax(o: Operation) -> str:
 def glu(o: Operation) -> str:
     """The first half of an axis times the sigmoid of the second."""
     x = o.float()
-    axis = o.axis(x)
-    half, odd = divmod(o.shape(x)[axis], 2)
-    if odd:
-        raise UnsupportedError(f"an axis of {o.shape(x)[axis]} elements has no halves")
-    a = o.sliced(x, {axis: (0, half, 1)}, "first")
-    b = o.sliced(x, {axis: (half, 2 * half, 1)}, "second")
-    return o.node(binary.Mul(), [a, o.node(act.Sigmoid(), [b], "gate")])
+    return curves.glu(o.scope, x, o.axis(x))
 
 
 @operation("Round")

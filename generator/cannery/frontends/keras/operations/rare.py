@@ -8,6 +8,7 @@ from math import log, pi
 import numpy as np
 
 from cannery.errors import UnsupportedError
+from cannery.frontends.keras.layers import curves
 from cannery.frontends.keras.operations.base import Operation, operation
 from cannery.ir.registry import Op
 from cannery.ir.tensor import DType
@@ -106,13 +107,7 @@ def sinc(o: Operation) -> str:
 @operation("SparsePlus")
 def sparse_plus(o: Operation) -> str:
     """0 up to -1, x from 1 on, (x + 1)^2 / 4 between."""
-    x = o.float()
-    inside = o.node(act.Clip(-1.0, 1.0), [x], "inside")
-    more = o.node(binary.Add(), [inside, o.literal("one", 1.0)], "more")
-    square = o.node(unary.Square(), [more], "square")
-    curve = o.node(binary.Mul(), [square, o.literal("quarter", 0.25)], "curve")
-    beyond = o.node(compare.Greater(), [x, o.literal("end", 1.0)], "beyond")
-    return o.node(compare.Where(), [beyond, x, curve])
+    return curves.sparse_plus(o.scope, o.float())
 
 
 @operation("NanToNum")

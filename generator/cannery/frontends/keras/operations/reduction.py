@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cannery.errors import UnsupportedError
+from cannery.frontends.keras.layers import curves
 from cannery.frontends.keras.operations.base import Operation, operation
 from cannery.ir.tensor import DType
 from cannery.ops.elementwise import activations as act
@@ -172,6 +173,4 @@ def kept_beyond(o: Operation) -> str:
         if o.given.number("default_value", 0.0):
             raise UnsupportedError("its default_value is not 0")
         return o.node(act.ThresholdedRelu(bound), [x])
-    upper = o.node(act.ThresholdedRelu(bound), [x], "upper")
-    lower = o.node(act.ThresholdedRelu(bound), [o.node(unary.Neg(), [x], "negated")], "lower")
-    return o.node(binary.Sub(), [upper, lower])
+    return curves.hard_shrink(o.scope, x, bound)
