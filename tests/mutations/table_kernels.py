@@ -167,6 +167,13 @@ CHANGES: tuple[Change, ...] = (
         "*chain(*weights[1:])",
         "*chain(*weights[2:])",
     ),
+    Change(
+        "the last rows of a depthwise convolution in an order are computed one by one",
+        f"{_OPS}/conv/depthwise_c.py",
+        "return shape.oh % p.mh if p.order else 0",
+        "return 0",
+        ("tests/ops/test_depthwise_order.py",),
+    ),
     _dual("vectors are loaded while a multiply-add adds", "self.cycle in self.adds or not", "not"),
     _dual(
         "more vectors are loaded than there are registers for",

@@ -4,7 +4,8 @@ A tile of MH rows x MR pixels of one vector of channels stays in registers; an i
 several windows is loaded once per tile. `inner` is the innermost loop over tiles: channels (inputs
 are streamed in memory order) or pixels (weights stay in registers, where they fit). With a depth
 multiplier the lanes are output channels, and their inputs are looked up. `unroll` says which loops
-are left: kh (none) or kw (over the kernel's rows).
+are left: kh (none) or kw (over the kernel's rows). `order`: tiles in an order for processors in
+order, see `cannery.ctext.in_order`; weights are then in registers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.ctext.environment import render
+from cannery.ctext.in_order import LANES, in_order
 from cannery.ir.graph import Graph
 from cannery.ops.conv.depthwise import (
     DepthwiseSchedule,
@@ -24,11 +26,12 @@ from cannery.ops.conv.depthwise import (
     window_rows,
 )
 from cannery.ops.conv.geometry import ConvShape, padded_bias, sizes
+from cannery.ops.shared import dual
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared.function import describe, signature
 from cannery.ops.shared.lanes import Vec, split_lanes, vector_loops
 from cannery.ops.shared.tiles import pixel_tiles, room_to_hold, vector_count, widths
-from cannery.schedule.cost import busy_cycles, mac_instructions, waiting_cycles
+from cannery.schedule.cost import busy_cycles, load_way, mac_instructions, waiting_cycles
 from cannery.schedule.params import as_params, typed
 from cannery.schedule.program import Step
 from cannery.schedule.schedule import ConstArray, Estimate, Job, Kernel, Params, schedule
@@ -41,13 +44,24 @@ TILES = {
     32: ((2, 4), (1, 4), (1, 8), (1, 12), (2, 2), (2, 6), (2, 8), (3, 4), (4, 4), (1, 1)),
 }
 
+#: Tiles in an order, and the registers that it uses: with more, gcc copies sums.
+ORDERED_TILES = ((4, 4), (2, 7), (2, 8), (3, 4), (2, 6), (2, 5), (2, 4), (1, 8), (1, 7))
+REGISTERS = 28
+
+#: Of these, for inputs. Cycles in which a tile's first sums wait for loads, and stores for its last
+#: sums: by the model of a Cortex-A53 40, but tiles without an order also wait for more than is
+#: estimated.
+ROOM, ENDS = 2, 24.0
+
 #: With more taps than this, the kernel's rows are walked by a loop.
 MAX_TAPS = 25
 
 
 @dataclass(frozen=True)
 class Tunables:
-    """A tile of `mh` rows x `mr` pixels; `inner` is the innermost loop, else see `direct_oc`."""
+    """A tile of `mh` rows x `mr` pixels; `inner` is the innermost loop, `order` one of `dual.py` or
+    empty; else see `direct_oc`.
+    """
 
     lanes: int
     mh: int
@@ -55,6 +69,7 @@ class Tunables:
     unroll: str
     inner: str
     joined: bool = False
+    order: str = ""
 
 
 @schedule
@@ -81,6 +96,8 @@ class ConvDepthwiseC(DepthwiseSchedule):
                 mh = min(rows, shape.oh) if unroll == "kh" else 1
                 tile = (lanes, mh, min(pixels, shape.ow), unroll)
                 found += [Tunables(*tile, inner) for inner in ("c", "px")]
+        if unroll == "kh" and not graph.halves:
+            found += _in_orders(shape, isa)
         return [as_params(p) for p in dict.fromkeys(found)]
 
     def apart(self, graph: Graph, step: Step, isa: Isa) -> bool:
@@ -91,11 +108,15 @@ class ConvDepthwiseC(DepthwiseSchedule):
         p, shape = typed(Tunables, params), sizes(graph, step)
         mh = p.mh
         vectors = vector_count(_vectors(shape, p, isa), isa)
+        rest = _last_rows(shape, p)
         cycles = code = 0.0
         for tile in pixel_tiles(0, shape.ow, p.mr):
             one = _tile_cycles(shape, step, isa, p, mh, tile.pixels)
+            if rest:
+                last = mh * _tile_cycles(shape, step, isa, p, rest, tile.pixels)
+                one = (one * (shape.oh - rest) + last) / shape.oh
             cycles += tile.count * one
-            code += 6.5 * shape.taps * tile.pixels * (mh + (mh > 1))
+            code += 6.5 * shape.taps * tile.pixels * (mh + (mh > 1) + rest)
         if p.unroll == "kw":
             cycles *= 1.1
             code /= shape.kh
@@ -123,18 +144,41 @@ class ConvDepthwiseC(DepthwiseSchedule):
             residual={k: job.inputs[k] for k in ep.tensors},
             residual_at=lambda i, px: lambda k: _residual(job, k, i, px),
             scalar=Vec(0, 1, 1, 0),
+            rest=_last_rows(shape, p),
             joined_residual=lambda i, px: lambda k: f"{_residual(job, k, i, px)} + j",
             symbol=job.symbol,
             signature=signature(job, band=True),
             describe=describe(job),
             once=lambda outputs: outputs + shape.taps < room_to_hold(job.isa),
         )
+        if p.order:
+            code = in_order(code, REGISTERS, beside=p.order == dual.BESIDE)
         return Kernel(code, (*arrays, *ep.constants), band=1, needs_math=ep.needs_math)
 
 
 def _joins(shape: ConvShape, isa: Isa) -> bool:
     """Whether compilers may join scalars to vectors, as `conv.direct_oc` says."""
     return isa.joins_scalars and shape.oc % 4 == 0 and multiplier(shape) == 1
+
+
+def _in_orders(shape: ConvShape, isa: Isa) -> list[Tunables]:
+    """Tiles in an order whose sums, weights and biases fit the registers."""
+    if not isa.has("ordered") or multiplier(shape) > 1:
+        return []
+    tiles = dict.fromkeys((min(mh, shape.oh), min(mr, shape.ow)) for mh, mr in ORDERED_TILES)
+    return [
+        Tunables(LANES, mh, mr, "kh", "px", order=order)
+        for mh, mr in tiles
+        if mh * mr + shape.taps + 1 + ROOM <= REGISTERS
+        for order in dual.ORDERS
+    ]
+
+
+def _last_rows(shape: ConvShape, p: Tunables) -> int:
+    """Rows of an image after whole tiles that are computed at once, where tiles are in an order;
+    else one by one.
+    """
+    return shape.oh % p.mh if p.order else 0
 
 
 def _vectors(shape: ConvShape, p: Tunables, isa: Isa) -> Sequence[Vec]:
@@ -156,9 +200,20 @@ def _tile_cycles(
     work = outputs * (shape.taps * mac_instructions(isa) + 1 + len(step.epilogue))
     if multiplier(shape) > 1:
         loads += inputs * p.lanes
+    if p.order:
+        return _cycles_in_order(isa, p, work, loads, outputs)
     busy = busy_cycles(isa, work, loads, outputs, lanes=p.lanes, macs=outputs * shape.taps)
     waiting = waiting_cycles(isa, outputs * shape.taps, isa.registers - outputs - 1)
     return 4.0 + max(busy, waiting, isa.rates(p.lanes).latency * shape.taps / 2)
+
+
+def _cycles_in_order(isa: Isa, p: Tunables, work: float, loads: float, stores: float) -> float:
+    """Cycles of a tile in an order: loads take as long as the order says; others move halves."""
+    core = isa.rates(p.lanes)
+    if isa.core.window:
+        return busy_cycles(isa, work + loads, 2.0 * loads, stores, lanes=p.lanes)
+    way = isa.core.loading.get(p.order, load_way(isa))
+    return ENDS + work / core.arithmetic + loads * way.cycles + stores / core.stores
 
 
 def _load(job: Job, vec: Vec, at: str, *, by_lookup: bool) -> str:
