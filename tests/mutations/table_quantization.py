@@ -44,6 +44,8 @@ _calibration = rows(
 )
 _alike = rows(f"{_Q}/flow.py", f"{_T}/test_pasts.py")
 _draft = rows(f"{_Q}/draft.py", f"{_T}/test_pasts.py")
+_functions = rows(f"{_Q}/functions.py", f"{_T}/test_functions.py")
+_tables = rows(f"{_Q}/tables.py", f"{_T}/test_functions.py")
 _pasts = rows(f"{_Q}/pasts.py", f"{_T}/test_pasts.py")
 _blocks = rows("generator/cannery/pipeline.py", f"{_T}/test_pasts.py")
 _raw = rows(f"{_Q}/raw.py", *_INTERFACE)
@@ -58,6 +60,26 @@ _states = rows("generator/cannery/ops/half/recurrent.py", f"{_T}/test_half_layer
 _words = rows("runtime/include/cannery/vec_half.h", "tests/runtime/test_half_words.py")
 
 CHANGES: tuple[Change, ...] = (
+    _functions(
+        "functions that others read begin in the middle",
+        "found.add(sources.get(value, value))",
+        "found.add(value)",
+    ),
+    _functions(
+        "the order in which tables are given up is another",
+        "return float(np.nan_to_num(moved, posinf=size).mean()) / size if size else 0.0",
+        "return -float(np.nan_to_num(moved, posinf=size).mean()) / size if size else 0.0",
+    ),
+    _tables(
+        "functions of floats round what they read",
+        "(function.differs and _is_made(draft, function))",
+        "function.differs",
+    ),
+    _tables(
+        "results of tables are one unit off",
+        "table = np.clip(np.rint(results / unit), -bound, bound).astype(np.int8)",
+        "table = np.clip(np.floor(results / unit) - 1, -bound, bound).astype(np.int8)",
+    ),
     _half(
         "layers that only move or bound numbers are converted for nothing",
         "found = {step.name for step in steps if step.macs(graph)}",

@@ -15,8 +15,10 @@ from cannery.ops.movement.op import Pad
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.quantized.average_pool import QuantizedAveragePool
 from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise, Scaled
+from cannery.ops.quantized.function import TableFunction
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
 from cannery.ops.quantized.softmax import QuantizedSoftmax
+from cannery.ops.quantized.table import tabulated
 from cannery.ops.resize.op import Resize
 from cannery.ops.window import Pads
 from ops.cases import Net, add_case, case
@@ -92,6 +94,28 @@ def quantized_table() -> Graph:
     net = Net()
     table = net.constant("table", net.rng.integers(-128, 127, 256, np.int8, endpoint=True))
     return net.graph(net.node(ByteTable(), [net.input("x", (3, 35), INT8), table]))
+
+
+@case(tolerance=0.0)
+def quantized_table_of_floats() -> Graph:
+    """Any function of a byte whose results are floats."""
+    net = Net()
+    table = net.constant("table", net.rng.standard_normal(256).astype(np.float32))
+    return net.graph(net.node(ByteTable(), [net.input("x", (3, 35), INT8), table]))
+
+
+@case(tolerance=0.0)
+def quantized_function() -> Graph:
+    """Functions of int16, to int16 and floats, of numbers beyond their table, too."""
+    net = Net()
+    x = net.input("x", (3, 35), INT16)
+    found = tabulated(np.cos, 3.0, 0.1)
+    assert found
+    entries = net.constant("entries", found[0].entries)
+    factor = float(np.float32(found[0].scale * 3.2 / 2**15))
+    gain = float(np.float32(found[0].unit * 1000))
+    ends = [net.node(TableFunction(factor, gain, bound), [x, entries]) for bound in (990, 0)]
+    return net.graph(*ends)
 
 
 def max_pool(dtype: DType, **attributes: Any) -> Graph:

@@ -93,8 +93,8 @@ class CycleBound:
 
     A wait state delays each access to memory: that of every word of code, without prefetching or a
     cache, and of every word that is loaded or stored. `slow_multiplier` is what a multiplier of 32
-    cycles adds. `unknown` instructions are in no table, and do not count; `source` is the table,
-    empty if the figure is no bound.
+    cycles adds, `per_float_cycle` each cycle of an FPU's latency. `unknown` instructions are in no
+    table, and do not count; `source` is the table, empty if the figure is no bound.
     """
 
     core: str
@@ -103,6 +103,7 @@ class CycleBound:
     slow_multiplier: int
     unknown: tuple[str, ...]
     source: str
+    per_float_cycle: int = 0
 
 
 def most_cycles(instruction: Instruction, core: Core) -> int | None:
@@ -163,7 +164,7 @@ def bound_cycles(
             if found is None:
                 unknown.add(instruction.mnemonic)
             cycles[at] = found or 0
-            accesses[at] = _fetched(instruction, following) + (words_moved(instruction) or 0)
+            accesses[at] = words_fetched(instruction, following) + (words_moved(instruction) or 0)
             multiplications[at] = bool(_MULTIPLY.fullmatch(instruction.mnemonic.split(".")[0]))
     slower = (core.slow_multiply - 1) * most(multiplications) if core.slow_multiply > 1 else 0
     return CycleBound(
@@ -171,7 +172,7 @@ def bound_cycles(
     )
 
 
-def _fetched(instruction: Instruction, following: Instruction | None) -> int:
+def words_fetched(instruction: Instruction, following: Instruction | None) -> int:
     """Words of memory in which an instruction lies; of the last one, whose length is unknown, 2."""
     if following is None or following.address - instruction.address > 4:
         return 2

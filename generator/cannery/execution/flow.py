@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cannery.analysis import riscv_cycles
 from cannery.analysis.control import Condition, Depends, conditions
 from cannery.analysis.cortex_m import CORES, CycleBound, bound_cycles
 from cannery.analysis.counting import Counting, by_instruction, counting
@@ -102,8 +103,17 @@ def flow_of(
         tuple(instructions), varying, tuple(_loops(functions, longest, use.machine)),
         most({i.address: 1 for f in functions for i in f.instructions}),
         tuple(name for name in varying if not use.is_own(name)),
-        bound_cycles(functions, most, CORES[core]) if core in CORES else None,
+        _cycles(functions, most, core),
     )  # fmt: skip
+
+
+def _cycles(
+    functions: Sequence[Function], most: Callable[[Mapping[int, int]], int], target: str
+) -> CycleBound | None:
+    """The most cycles of code on the core of a target; None if no table of it is known."""
+    if target in CORES:
+        return bound_cycles(functions, most, CORES[target])
+    return riscv_cycles.bound_cycles(functions, most) if target in riscv_cycles.TARGETS else None
 
 
 def _runs(

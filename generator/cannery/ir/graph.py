@@ -147,8 +147,9 @@ class Quantization:
     `losses`: max|y - f| / max|f| of each output against the float network on the `samples` of
     calibration. `layers` are the integer ones, `floats` those that compute with floats (layers that
     only move numbers are neither). The bytes are those of all weights. `ranges` are bound and unit
-    of each value that became integers, in the order in which they were asked for. `codes`: weights
-    have few levels.
+    of each value that became integers, in the order in which they were asked for; before them,
+    with a bound of 0, from which sensitivity on functions of one value stay floats. `codes`:
+    weights have few levels.
     """
 
     dtype: DType

@@ -19,6 +19,7 @@ from cannery.ops.quantized.scale import Quantize
 from cannery.quantization.calibration import NOTHING, Observed, Spread
 from cannery.quantization.codes import Coding
 from cannery.quantization.flow import Flow, on_integers
+from cannery.quantization.functions import Function
 from cannery.quantization.ranges import Ranges
 from cannery.quantization.steps import choose_bound
 
@@ -41,7 +42,8 @@ class Draft:
     turn arguments of recurrent layers into steps of their tables. `ranges` has what was chosen so
     far, `bounds` by origin: calls of other sizes may move a value less often, or more. `coding`
     says which weights are to have few levels; `coded` are the layers that do, by name the bytes
-    that this saves.
+    that this saves. `functions` become tables, by their results; `kept` says of nodes of functions,
+    by name, why they do not.
     """
 
     graph: Graph
@@ -59,6 +61,8 @@ class Draft:
     gates: dict[str, F64] = field(default_factory=dict)
     bounds: dict[str, tuple[int, float]] = field(default_factory=dict)
     coded: dict[str, int] = field(default_factory=dict)
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.rewriter = Rewriter(self.graph)

@@ -67,6 +67,7 @@ class Flow:
     `sums`: likewise of those that read integers if their result becomes integers, and that result.
     `raw`: inputs are quantised before they are moved, and outputs are floats made of integers.
     `pasts`: so are these inputs and outputs, which are the past of a value, now and after a call.
+    `functions`: outputs of the nodes that are part of a function of one value, and that value.
     """
 
     graph: Graph
@@ -74,6 +75,7 @@ class Flow:
     sums: Mapping[str, str]
     raw: bool = False
     pasts: Collection[str] = ()
+    functions: Mapping[str, str] = field(default_factory=dict)
     _above: dict[str, str] = field(default_factory=dict)
     _members: dict[str, list[str]] = field(default_factory=dict)
     _joints: set[str] = field(default_factory=set)
@@ -210,6 +212,7 @@ class Flow:
             return True
         for node in self._others(value):
             layer = node.outputs[0] in self.layers and node.inputs[0] == value
+            layer = layer or self.functions.get(node.outputs[0]) == value
             if not layer and node.outputs[0] not in self.sums:
                 return True
         return False

@@ -42,7 +42,12 @@ def quantize(
     """
     trial = _Trial(graph, observe(graph, calibration), dtype, raw, ranges)
     found, kept = _found(trial, weights, coded, max_loss)
-    made, losses = found.graph, trial.losses(found)
+    losses = trial.losses(found)
+    if ranges is None and found.functions and not trial.largest(losses) <= max_loss:
+        trial = _with_fewer_tables(trial, max_loss)
+        found, kept = _found(trial, weights, coded, max_loss)
+        losses = trial.losses(found)
+    made = found.graph
     better = "" if dtype is DType.INT16 else "int16 or "
     for name, loss in losses.items():
         if name not in trial.pasts and not loss <= max_loss:
@@ -63,13 +68,14 @@ def quantize(
 
 @dataclass(frozen=True)
 class _Trial:
-    """What makes integer networks and judges them."""
+    """What makes integer networks and judges them. `steepest`: see `Ranges`."""
 
     graph: Graph
     seen: Observed
     dtype: DType
     raw: bool
     ranges: Sequence[tuple[int, float]] | None
+    steepest: float | None = None
 
     @property
     def pasts(self) -> frozenset[str]:
@@ -78,9 +84,8 @@ class _Trial:
 
     def rewritten(self, coding: Coding | None) -> Rewritten:
         """The network, with such weights. Raises OptionError."""
-        made = rewrite(
-            self.graph, self.seen, self.dtype, Ranges(self.ranges), raw=self.raw, coding=coding
-        )
+        ranges = Ranges(self.ranges, self.steepest)
+        made = rewrite(self.graph, self.seen, self.dtype, ranges, raw=self.raw, coding=coding)
         verify(made.graph, after="quantize")
         if not made.layers:
             raise OptionError(
@@ -103,8 +108,30 @@ class _Trial:
 
     def worst(self, made: Rewritten, last: int | None = None) -> float:
         """The largest of these, but for pasts."""
-        losses = self.losses(made, last)
+        return self.largest(self.losses(made, last))
+
+    def largest(self, losses: Mapping[str, float]) -> float:
+        """The largest loss, but for pasts."""
         return max((v for k, v in losses.items() if k not in self.pasts), default=0.0)
+
+
+def _with_fewer_tables(trial: _Trial, max_loss: float) -> _Trial:
+    """The same with as few functions as floats as it takes: those that rounding moves most.
+
+    Where the network loses too much without any table, too, all of them stay tables.
+    """
+    order = sorted({f.sensitivity(trial.seen) for f in trial.rewritten(None).functions})
+
+    def up_to(some: Sequence[float]) -> _Trial:
+        """Those are tables; the bound is between the last one and the next."""
+        last = some[-1] if some else 0.0
+        return replace(trial, steepest=(last + order[len(some)]) / 2)
+
+    def bears(some: Sequence[float]) -> bool:
+        made = up_to(some)
+        return made.worst(made.rewritten(None)) <= max_loss
+
+    return up_to(longest(order, bears)) if bears(()) else trial
 
 
 def _found(

@@ -14,12 +14,19 @@ from cannery.errors import OptionError
 class Ranges:
     """`found` are the ranges so far, in the order in which they were asked for.
 
-    That order follows from the layers, so it serves as their name.
+    That order follows from the layers, so it serves as their name. `steepest`: functions of one
+    value with a larger sensitivity stay floats; None: all become tables. It is kept as a range
+    before the others, whose bound is 0.
     """
 
-    def __init__(self, known: Sequence[tuple[int, float]] | None = None) -> None:
-        self.found: list[tuple[int, float]] = []
+    def __init__(
+        self, known: Sequence[tuple[int, float]] | None = None, steepest: float | None = None
+    ) -> None:
         self._known = known
+        if known and not known[0][0]:
+            steepest = known[0][1]
+        self.steepest = steepest
+        self.found: list[tuple[int, float]] = [] if steepest is None else [(0, steepest)]
 
     def next(self, find: Callable[[], tuple[int, float]]) -> tuple[int, float]:
         """The range of the next value; `find` is asked where none is known. Raises OptionError."""

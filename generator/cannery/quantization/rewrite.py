@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cannery.ir.graph import FloatLayer, Graph, Node
+from cannery.ir.registry import Elementwise
 from cannery.ir.tensor import DType
 from cannery.ops.quantized.softmax import QuantizedSoftmax
 from cannery.ops.softmax.op import Softmax
@@ -22,21 +23,24 @@ from cannery.quantization.dense import (
     activation_behind,
     factors_of,
     is_dense,
+    joins,
     rewrite_dense,
 )
 from cannery.quantization.draft import Draft
 from cannery.quantization.floats import float_layers
 from cannery.quantization.flow import Flow, pasts_of
+from cannery.quantization.functions import LOSES_TOO_MUCH, Function, find_functions, source_of
 from cannery.quantization.means import is_sum, mean_limit, rewrite_mean, rewrite_sum
 from cannery.quantization.pasts import rewrite_past
 from cannery.quantization.ranges import Ranges
 from cannery.quantization.recurrent import is_recurrent, rewrite_recurrent
+from cannery.quantization.tables import rewrite_function
 
 
 @dataclass(frozen=True)
 class Rewritten:
     """The graph, the names of the integer layers, those that compute with floats, the ranges of
-    values, and the bytes that codes save, by layer that has them.
+    values, the bytes that codes save, by layer that has them, and the functions that may be tables.
     """
 
     graph: Graph
@@ -44,6 +48,7 @@ class Rewritten:
     floats: tuple[FloatLayer, ...]
     ranges: tuple[tuple[int, float], ...]
     coded: Mapping[str, int]
+    functions: tuple[Function, ...]
 
 
 def rewrite(
@@ -65,6 +70,8 @@ def rewrite(
             rewrite_dense(draft, node)
         elif name in draft.limits:
             rewrite_mean(draft, node)
+        elif name in draft.functions:
+            rewrite_function(draft, node)
         elif name in draft.flow.sums:
             rewrite_sum(draft, node)
         elif name in draft.flow.pasts and draft.exists(name) and draft.flow.only_integers(name):
@@ -74,26 +81,57 @@ def rewrite(
     if raw:
         _round_outputs(draft)
     made = draft.rewriter.finish()
-    floats = float_layers(graph, made, seen, dtype)
-    return Rewritten(made, tuple(draft.layers), floats, ranges.finish(), draft.coded)
+    floats = float_layers(graph, made, draft)
+    tables = tuple(f for f in draft.functions.values() if f.nodes[-1].name not in draft.kept)
+    return Rewritten(made, tuple(draft.layers), floats, ranges.finish(), draft.coded, tables)
 
 
-def _draft(graph: Graph, seen: Observed, dtype: DType, ranges: Ranges, *, raw: bool) -> Draft:
+def _draft(
+    graph: Graph, seen: Observed, dtype: DType, ranges: Ranges, *, raw: bool
+) -> Draft:  # fmt: skip
     """Everything that can be integers, before anything is."""
     factors, limits, sums = {}, {}, {}
     fused: dict[str, tuple[Node, ...]] = {}
+    sources: dict[str, str] = {}
+    taken = set[str]()
     for node in graph.nodes:
         name = node.outputs[0]
         if is_dense(graph, seen, dtype, node):
             factors[name], fused[name] = factors_of(graph, node), activation_behind(graph, node)
         elif limit := mean_limit(graph, seen, node):
             limits[name] = limit
+        elif name in taken:
+            continue
+        elif source := source_of(graph, seen, sources, node):
+            sources[name] = source
         elif is_sum(graph, seen, node):
             behind = activation_behind(graph, node)
             fused[name] = tuple(n for n in behind if isinstance(n.op, EXACT))
             sums[name] = (node, *fused[name])[-1].output
-    flow = Flow(graph, {*factors, *limits}, sums, raw, pasts_of(graph))
-    return Draft(graph, seen, dtype, flow, factors, limits, fused, ranges)
+        taken.update(n.output for n in fused.get(name, ()))
+    found, kept = find_functions(graph, seen, sources), list[Function]()
+    functions = {value: f for value, f in found.items() if not _is_activation(f)}
+    if (steepest := ranges.steepest) is not None:
+        kept = [f for f in functions.values() if f.sensitivity(seen) > steepest]
+        functions = {k: f for k, f in functions.items() if f not in kept}
+    inside = {n.output: f.source for f in functions.values() for n in f.nodes}
+    reasons = {n.name: LOSES_TOO_MUCH for f in kept for n in f.nodes}
+    for function in kept:
+        for node in function.nodes:
+            inside.pop(node.output, None)
+    flow = Flow(graph, {*factors, *limits}, sums, raw, pasts_of(graph), inside)
+    return Draft(
+        graph, seen, dtype, flow, factors, limits, fused, ranges, functions=functions, kept=reasons
+    )
+
+
+def _is_activation(function: Function) -> bool:
+    """Whether layers take in a function themselves: where one cannot, because others read its
+    result, too, that may be otherwise in calls of another size.
+    """
+    last = function.nodes[-1]
+    alone = len(function.nodes) == 1 == len(last.inputs)
+    return alone and isinstance(last.op, Elementwise) and joins(last.op)
 
 
 def _is_softmax(graph: Graph, node: Node) -> bool:

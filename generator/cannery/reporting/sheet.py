@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from cannery.analysis import riscv_cycles
 from cannery.execution.flow import Flow
 from cannery.execution.guarantees import Calls, Guarantees, Memory
 from cannery.execution.misra import DEVIATIONS, MisraFindings
 from cannery.execution.numbers import Numbers
 from cannery.reporting.tables import Table
+
+#: Cores that no target names: others have the same instructions, and take other times.
+_NAMED = (riscv_cycles.CORE,)
 
 
 def sheet(found: Guarantees) -> tuple[Table, ...]:
@@ -103,13 +107,16 @@ def _cycles(flow: Flow) -> list[object]:
     """The cycles, and what they are."""
     bound = flow.cycles
     if bound is None:
-        return ["cycles", "unknown", "no table of this core's timing is published"]
-    what = f"at most{_provided(flow)}, by {bound.source}"
+        return ["cycles", "unknown", "no table bounds what instructions of this core take"]
+    what = f"on a {bound.core} " if bound.core in _NAMED else ""
+    what += f"at most{_provided(flow)}, by {bound.source}"
     if not bound.source:
         what = "no bound, as no table is published: one instruction at a time, by the Cortex-M4's"
     more = [f"plus {bound.per_wait_state:,} for each wait state"]
     if bound.slow_multiplier:
         more.append(f"{bound.slow_multiplier:,} more if a multiplication takes 32")
+    if bound.per_float_cycle:
+        more.append(f"{bound.per_float_cycle:,} for each cycle of the FPU's latency")
     if bound.unknown:
         more.append(f"without {', '.join(bound.unknown)}, which the table lacks")
     return ["cycles", f"{bound.cycles:,}", "; ".join([what, *more])]

@@ -19,6 +19,7 @@ from cannery.ops.max_pool.op import MaxPool
 from cannery.ops.quantized.average_pool import QuantizedAveragePool
 from cannery.ops.quantized.conv import QuantizedConv
 from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise
+from cannery.ops.quantized.function import TableFunction
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
 from cannery.ops.quantized.scale import Quantize
 from cannery.ops.scalar.base import Pointwise
@@ -28,7 +29,9 @@ from cannery.schedule.schedule import Estimate, estimates, legal
 from cannery.target.isa import Isa
 
 #: Operators that compute each element from the same element of their inputs.
-_POINTWISE = (Elementwise, Pointwise, QuantizedElementwise, ByteTable, Quantize)
+_POINTWISE = (
+    Elementwise, Pointwise, QuantizedElementwise, ByteTable, TableFunction, Quantize,
+)  # fmt: skip
 
 _CONVOLUTIONS = (Conv, QuantizedConv)
 _POOLS = (MaxPool, AveragePool, QuantizedMaxPool, QuantizedAveragePool)

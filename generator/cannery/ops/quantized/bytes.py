@@ -11,7 +11,7 @@ from cannery.ctext.literals import c_float
 from cannery.ir.graph import Graph
 from cannery.ops.elementwise import Add, Relu, Sub
 from cannery.ops.quantize.stream import by_runs, dequantised, saturate, streamed
-from cannery.ops.quantized.arithmetic import largest_of
+from cannery.ops.quantized.arithmetic import BYTES, largest_of
 from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise
 from cannery.ops.quantized.fixed_scale import fixed_sum
 from cannery.ops.quantized.scale import clamps_lanes, store_bounded
@@ -53,7 +53,9 @@ class QuantizedBytes(FixedSchedule):
     def cost(self, graph: Graph, step: Step, params: Params, isa: Isa) -> Estimate:
         elements = graph.types[step.output].elements
         if isinstance(step.anchor.op, ByteTable):
-            return Estimate((BY_REGISTERS if isa.has("byte_table") else BY_BYTE) * elements)
+            return Estimate(
+                (BY_REGISTERS if _by_registers(graph, step, isa) else BY_BYTE) * elements
+            )
         return Estimate(stream_cycles(isa, elements, 2.0, 1.0, 12.0))
 
     def kernel(self, job: Job) -> Kernel:
@@ -61,13 +63,18 @@ class QuantizedBytes(FixedSchedule):
         if isinstance(op, QuantizedElementwise):
             return Kernel(streamed(job, lambda v, at: _pair(job, op, v, at)), whole=True)
         name = f"{job.symbol}_table"
-        if job.isa.has("byte_table"):
+        if _by_registers(job.graph, job.step, job.isa):
             code = by_runs(job, lambda n: [f"f32x4_bytes_by_table(yr, xr, {n}, {name});"])
         else:
             plain = replace(job, isa=replace(job.isa, lanes=(1,)))
             code = streamed(plain, lambda v, at: [f"*(yr{at}) = {name}[(uint8_t)*(xr{at})];"])
         table = job.graph.constants[job.step.anchor.inputs[1]]
         return Kernel(code, (ConstArray(name, table, "by byte"),), whole=True)
+
+
+def _by_registers(graph: Graph, step: Step, isa: Isa) -> bool:
+    """Whether a table of bytes is looked up in registers."""
+    return isa.has("byte_table") and graph.types[step.output].dtype in BYTES
 
 
 def _pair(job: Job, op: QuantizedElementwise, v: Vec, at: str) -> list[str]:

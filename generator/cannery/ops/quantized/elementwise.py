@@ -85,12 +85,13 @@ class QuantizedElementwise(QuantizedOp):
 @register
 @dataclass(frozen=True)
 class ByteTable(QuantizedOp):
-    """x, table[256] -> the entry of each byte, taken as unsigned."""
+    """x, table[256] of bytes or floats -> the entry of each byte, taken as unsigned."""
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """The shape of x, the type of the table."""
         (x, table), _ = operands(self, inputs, 2)
-        require_type(x.dtype in BYTES and table.dtype in BYTES, self, f"{x} by {table}")
+        known = (*BYTES, DType.FLOAT32)
+        require_type(x.dtype in BYTES and table.dtype in known, self, f"{x} by {table}")
         require_shape(self, "table", table, (256,))
         return (TensorType(x.shape, table.dtype),)
 

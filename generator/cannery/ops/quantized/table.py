@@ -6,6 +6,7 @@ Arguments are in steps of 2^-14 pieces, results in units of 1/32767 * 2^-14.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -74,11 +75,15 @@ def _function(activation: Activation, x: F64) -> F64:
     return x
 
 
+def _entries(values: F64) -> NDArray[np.int32]:
+    """Of numbers from -1 to 1 where pieces begin and end."""
+    whole = np.rint(values * ONE).astype(np.int32)
+    return np.asarray((whole[:-1] << 16) | (np.diff(whole) & 0xFFFF), np.int32)
+
+
 def _make(activation: Activation, limit: float, pieces: int) -> Table:
     places = np.linspace(-limit, limit, pieces + 1)
-    values = np.rint(_function(activation, places) * ONE).astype(np.int32)
-    entries = (values[:-1] << 16) | (np.diff(values) & 0xFFFF)
-    table = Table(entries.astype(np.int32), limit, 0.0)
+    table = Table(_entries(_function(activation, places)), limit, 0.0)
     far = np.linspace(-RANGES[-1], RANGES[-1], 2049)
     between = np.concatenate([np.linspace(-limit, limit, 16 * pieces + 1), far])
     found = f64(table.lookup(f32(between * table.scale))) * table.unit
@@ -120,3 +125,28 @@ def sized_table(activation: Activation, pieces: int) -> Table | None:
     if make_table(activation) is None:
         return None
     return min((_make(activation, limit, pieces) for limit in RANGES), key=lambda t: t.error)
+
+
+def tabulated(
+    function: Callable[[F64], F64], limit: float, worst: float
+) -> tuple[Table, float] | None:
+    """The smallest table of a function from -limit to limit, in units of its largest magnitude, and
+    that magnitude.
+
+    It is as precise as its entries; if none is, the largest table, if its error is at most `worst`.
+    """
+    between = np.linspace(-limit, limit, 16 * MOST_PIECES + 1)
+    exact = function(between)
+    largest = float(np.abs(exact).max())
+    if not np.isfinite(largest) or largest < np.finfo(np.float32).tiny:
+        return None
+    for pieces in (64, 128, 256, 512, MOST_PIECES):
+        values = function(np.linspace(-limit, limit, pieces + 1)) / largest
+        if np.abs(np.diff(np.rint(values * ONE))).max() > ONE:
+            continue
+        table = Table(_entries(values), limit, 0.0)
+        found = f64(table.lookup(f32(between * table.scale))) * table.unit
+        error = float(np.abs(found - exact / largest).max())
+        if error <= 2 * PRECISE or (pieces == MOST_PIECES and error <= worst):
+            return Table(table.entries, limit, error), largest
+    return None

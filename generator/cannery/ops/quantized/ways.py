@@ -31,7 +31,7 @@ from cannery.ops.elementwise import Clip, HardSigmoid, Relu, Sigmoid, Sub
 from cannery.ops.movement.op import Identity, Pad, Reshape, Slice, Transpose
 from cannery.ops.quantized.arithmetic import BYTES
 from cannery.ops.quantized.average_pool import QuantizedAveragePool
-from cannery.ops.quantized.elementwise import QuantizedElementwise
+from cannery.ops.quantized.elementwise import ByteTable, QuantizedElementwise
 from cannery.ops.quantized.groups import FLIP, Way, is_single
 from cannery.ops.quantized.matmul import QuantizedProduct
 from cannery.ops.quantized.max_pool import QuantizedMaxPool
@@ -98,6 +98,9 @@ def value_range(graph: Graph, value: str) -> tuple[int, int]:
         return min(low, int(node.op.value)), max(high, int(node.op.value))
     if isinstance(node.op, QuantizedProduct) and node.op.held is not None:
         return node.op.held
+    if isinstance(node.op, ByteTable) and node.inputs[1] in graph.constants:
+        entries = graph.constants[node.inputs[1]]
+        return int(entries.min()), int(entries.max())
     bound = int(getattr(node.op, "bound", 0))
     if not bound:
         return int(info.min), int(info.max)
