@@ -44,7 +44,7 @@ def compile_command(options: Options, leave_out: Collection[str] = ()) -> str:
     custom = {name: Path(path.name) for name, path in options.custom.items()}
     named = dataclasses.replace(options, **files, custom=custom)
     left_out = {s.name for s in SPECS if s.group in (Group.TUNING, Group.TOOLS)} | {*leave_out}
-    if options.name == make_identifier(options.model.stem):
+    if "model" in leave_out or options.name == make_identifier(options.model.stem):
         left_out.add("name")
     model = [] if "model" in leave_out else [options.model.name]
     return shlex.join(["cannery", "compile", *model, *option_words(named, left_out)])

@@ -233,7 +233,7 @@ def test_quantised_networks_keep_the_scales_of_the_library(
 
 
 @pytest.mark.parametrize(
-    "ranges", [None, 3, [[1]], [[1, -1.0]], [[0, 1.0]], [[True, 1.0]], [["a", 1.0]], [[1e9, 1.0]]]
+    "ranges", [None, 3, [[1]], [[1, -1.0]], [[-1, 1.0]], [[True, 1.0]], [["a", 1.0]], [[1e9, 1.0]]]
 )
 def test_scales_that_are_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], ranges: object

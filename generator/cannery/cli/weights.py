@@ -24,7 +24,7 @@ from cannery.target.targets import ANY, NATIVE
 from cannery.user_files import read_file
 
 #: The largest magnitude of a value's integers, and what one of them means.
-_Bound = Annotated[int, Meta(ge=1, lt=2**15)]
+_Bound = Annotated[int, Meta(ge=0, lt=2**15)]
 _Unit = Annotated[float, Meta(gt=0, lt=2.0**128)]
 
 
