@@ -16,6 +16,7 @@ from cannery.errors import CanneryError, ModelError, OptionError, ToolchainError
 from cannery.frontends import ImportOptions, load_graph
 from cannery.ir.evaluate import evaluate
 from cannery.plugins import FRONTENDS, OPS, plugin_files, plugins
+from cannery.target.user_code import error_of_user, marked
 from frontends.keras_files import LayerSpec, chain, image, write_h5, write_keras
 from needs import need_toolchain
 
@@ -68,6 +69,29 @@ def test_an_operator_of_onnx(name: str, files: Path, tmp_path: Path) -> None:
     (y,) = evaluate(graph, {"x": x}).values()
     np.testing.assert_allclose(y, 2 * np.maximum(2 * x + 0.5, 0) - 1)
     assert set(graph.files) >= {files, files.with_suffix(".py")}
+
+
+@pytest.mark.usefixtures("cache")
+def test_an_error_in_c_names_the_file(files: Path, tmp_path: Path) -> None:
+    need_toolchain("native")
+    path = onnx_model(tmp_path)
+    files.write_text(CODE.replace("2.0f", "nothing"))
+    said = r"^twice\.c: .*undeclared.*in the line '.*nothing.*correct this file"
+    with pytest.raises(ToolchainError, match=said):
+        cannery.verify(path, target="native", custom={"Twice": files})
+    with pytest.raises(ToolchainError, match=said):
+        cannery.load(path, custom={"Twice": files})
+
+
+def test_errors_outside_of_it_are_not_the_users(tmp_path: Path) -> None:
+    text = f"int a;\n{marked('mine.c', 'int b;')}int c;\n"
+    (tmp_path / "net.c").write_text(text)
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        found = error_of_user(tmp_path, f"net.c:{number}:4: error: no")
+        assert (str(found)[:7] == "mine.c:") == (line == "int b;" or "From" in line)
+    assert error_of_user(tmp_path, "other.c:3: error: no") is None
+    assert error_of_user(tmp_path, "ld: cannot find -lm") is None
 
 
 @pytest.mark.usefixtures("cache")

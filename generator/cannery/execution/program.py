@@ -377,7 +377,7 @@ def network_program(
             write(folder, _driver(macros, _data(source, samples)))
             failures = run_ninja(folder, text)
             if failures:
-                raise build_error(failures, toolchain)
+                raise build_error(failures, toolchain, folder)
             return NetworkProgram(folder / _EXECUTABLE, source, len(samples), load)
 
         yield load(samples)

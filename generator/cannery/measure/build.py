@@ -24,6 +24,7 @@ from cannery.measure.harness import Candidate, Harness
 from cannery.target.compiler import CURE, first_error
 from cannery.target.processes import run_to_end, temporary_in
 from cannery.target.toolchain import Toolchain
+from cannery.target.user_code import error_of_user
 
 _TIMEOUT = 4 * 3600.0
 
@@ -153,9 +154,11 @@ def run_ninja(folder: Path, text: str, *, jobs: int = 0) -> dict[str, str]:
     return failures
 
 
-def build_error(failures: Mapping[str, str], toolchain: Toolchain) -> ToolchainError:
-    """The error of the first output that failed."""
+def build_error(failures: Mapping[str, str], toolchain: Toolchain, folder: Path) -> ToolchainError:
+    """The error of the first output that failed, in the folder where ninja ran."""
     output, message = next(iter(failures.items()))
+    if error := error_of_user(folder, message):
+        return error
     where = f"{shlex.join(toolchain.compiler.command)}, {output}"
     return ToolchainError(message, where=where, cure=CURE)
 
@@ -210,7 +213,7 @@ def build(
     names = [*units, *(name for name in main if name.endswith(".c"))]
     failures = run_ninja(folder, ninja_file(toolchain, names, executable=EXECUTABLE), jobs=jobs)
     if failures:
-        raise build_error(failures, toolchain)
+        raise build_error(failures, toolchain, folder)
     numbered = tuple(good)
     return Built(folder / EXECUTABLE, numbered, failed)
 

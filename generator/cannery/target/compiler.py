@@ -19,6 +19,7 @@ from cannery.atomic import temporary_folder
 from cannery.errors import ToolchainError
 from cannery.target.isa import Isa
 from cannery.target.processes import run_to_end, temporary_in
+from cannery.target.user_code import error_of_user
 
 #: Debian's names of the packages that hold a cross compiler with its C library.
 PACKAGES = {
@@ -88,7 +89,10 @@ class Compiler:
     ) -> None:
         """Compile one file to an object. Raises ToolchainError with the compiler's first error."""
         paths = [f"-I{path}" for path in includes]
-        _make([*self.command, *flags, *paths, "-c", str(source), "-o", str(output)], output)
+        try:
+            _make([*self.command, *flags, *paths, "-c", str(source), "-o", str(output)], output)
+        except ToolchainError as error:
+            raise error_of_user(source.parent, error.what) or error from None
 
     def link(self, objects: Sequence[Path], output: Path, flags: Sequence[str] = ()) -> None:
         """Link an executable (or, with -shared, a library); `flags` follow the objects."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from cannery.ctext.environment import c_comment
 from cannery.ctext.literals import c_float, c_integer
 from cannery.errors import ModelError
 from cannery.ir.registry import RefArray
@@ -21,6 +22,7 @@ from cannery.ir.tensor import MAX_RANK, MODEL_DTYPES, DType, TensorType
 from cannery.ops.checks import require
 from cannery.ops.scalar.base import ScalarOp
 from cannery.ops.scalar.body import Body, Tensor
+from cannery.target.user_code import marked
 
 #: A number or a text, or several numbers.
 Attribute = int | float | str | tuple[int | float, ...]
@@ -106,7 +108,7 @@ class Custom(ScalarOp):
             defined |= dict(_attribute(key, value))
         begin = "".join(f"#define {name} {value}\n" for name, value in defined.items())
         end = "".join(f"#undef {name.partition('(')[0]}\n" for name in defined)
-        return f"{begin}{self.source.code.rstrip()}\n{end}\n"
+        return f"{begin}{marked(c_comment(self.source.file), self.source.code)}{end}\n"
 
     def write(self, c: Body) -> None:
         """The call."""
