@@ -12,6 +12,7 @@ from cannery.ir.registry import Elementwise, Op, all_ops
 from cannery.ir.tensor import DType, TensorType
 from cannery.ops.attention.op import Attention, HeadChannels
 from cannery.ops.average_pool.op import AveragePool
+from cannery.ops.bfloat.op import BfloatConv, BfloatMatMul
 from cannery.ops.concat.op import Concat
 from cannery.ops.conv.deform import DeformConv
 from cannery.ops.conv.op import Conv
@@ -120,6 +121,8 @@ SHAPES: list[tuple[Op, list[TensorType | None], TensorType]] = [
     (deconv(stride=2, pad=1, extra=1), [X, t(3, 3, 5, 6)], t(1, 16, 20, 5)),
     (deconv(group=2), [X, t(1, 1, 5, 6), t(10)], t(1, 8, 10, 10)),
     (MatMul(), [t(3, 4), t(4, 5)], t(3, 5)),
+    (BfloatConv((1, 1), ((0, 0),) * 2, (1, 1)), [X, t(3, 3, 6, 5), t(5)], t(1, 6, 8, 5)),
+    (BfloatMatMul(), [t(2, 3, 4), t(4, 5), t(5)], t(2, 3, 5)),
     (MatMul(), [t(2, 3, 4), t(4, 5), t(5)], t(2, 3, 5)),
     (MatMul(), [t(7, 1, 3, 4), t(2, 4, 5)], t(7, 2, 3, 5)),
     (MatMul(transpose_a=True), [t(4, 3), t(4, 5)], t(3, 5)),
@@ -234,6 +237,8 @@ ERRORS: list[tuple[Op, list[TensorType | None], str]] = [
         r"output_padding \(0,\) must have one entry per axis",
     ),
     (MatMul(), [t(4), t(4, 5)], "needs rank 2 or more, has 1 and 2"),
+    (BfloatConv((1, 1), ((0, 0),) * 2, (1, 1)), [X], "takes 2 to 3 inputs, not 1"),
+    (BfloatMatMul(), [t(4), t(4, 5)], "needs rank 2 or more, has 1 and 2"),
     (MatMul(), [t(3, 4), t(5, 4)], "inner dimensions 4 and 5 differ"),
     (MatMul(), [t(2, 3, 4), t(3, 4, 5)], r"shapes \(2,\) and \(3,\) do not broadcast"),
     (MatMul(), [t(3, 4), t(4, 5), t(3)], r"bias has shape \(3,\), expected \(5,\)"),
