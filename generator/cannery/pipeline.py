@@ -26,6 +26,7 @@ from cannery.frontends import ImportOptions, load_graph
 from cannery.frontends.lengths import to_variable_length, with_times
 from cannery.frontends.peepholes import add_peepholes
 from cannery.frontends.streaming import MOST_STEPS, declare_states, side_by_side, to_streaming
+from cannery.ir.eliminate_dead import eliminate_dead
 from cannery.ir.graph import Graph
 from cannery.ir.printer import format_graph
 from cannery.ir.verify import verify
@@ -43,6 +44,7 @@ from cannery.options_text import compile_command, option_words
 from cannery.passes import run_passes
 from cannery.passes.fold_constants import fold_constants
 from cannery.passes.place_constants import place_constants
+from cannery.passes.repeats_to_resize import repeats_to_resize
 from cannery.quantization.raw import raw_interface
 from cannery.quantization.scales import with_scales
 from cannery.schedule.program import Choice, Program, Step
@@ -80,6 +82,8 @@ def load_model(options: Options) -> Graph:
         graph = fold_constants(graph, keep=(DequantizeLinear,))
         verify(graph, after="fold_constants")
     if options.streaming:
+        graph = repeats_to_resize(eliminate_dead(graph))
+        verify(graph, after="repeats_to_resize")
         if options.batch > 1 and min(options.block) <= MOST_STEPS:
             graph = side_by_side(graph)
         graph = to_streaming(

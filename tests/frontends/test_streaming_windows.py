@@ -219,6 +219,17 @@ def test_branches_of_different_rates_are_added(blocks: tuple[int, ...]) -> None:
         assert compare_mixed(graph, blocks, 0, seed=1) > 0
 
 
+@pytest.mark.parametrize("blocks", [(1,), (1, 4), (1, 8)])
+def test_calls_of_whole_groups_need_no_past(blocks: tuple[int, ...]) -> None:
+    """Where windows of four steps begin at each fourth one; calls of one step do."""
+    b = Net()
+    x = b.input("x", (1, STEPS, 3))
+    slow = b.node(Conv((4,), ((0, 0),), (1,)), [x, b.weight(4, 3, 3)])
+    again = b.node(Resize("nearest", (STEPS,), "asymmetric", "floor"), [slow])
+    graph = b.graph(b.node(Add(), [x, b.node(Tanh(), [again])]))
+    assert compare_mixed(graph, blocks, 0, seed=1) > 0
+
+
 def test_integers_that_begin_late() -> None:
     """What stands for elements before the first one has their type."""
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cannery.errors import CanneryError, ModelError, ToolchainError, UnsupportedError
+from cannery.errors import CanneryError, ModelError, OptionError, ToolchainError, UnsupportedError
 from cannery.frontends import load_graph
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.torch_sizes import is_size
@@ -135,6 +135,26 @@ def test_open_dimensions(torch: Any, tmp_path: Path) -> None:
     with torch.no_grad():
         expected = module(torch.from_numpy(given)).numpy()
     np.testing.assert_allclose(y, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [5, 10, 11, 40, 41])
+def test_sizes_that_were_not_exported(torch: Any, size: int, tmp_path: Path) -> None:
+    """With other ones, the module takes another branch."""
+
+    class Branch(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return 2 * x if x.shape[1] > 10 else x - 1
+
+    path, time = tmp_path / "net.pt2", torch.export.Dim("time", min=11, max=40)
+    program = torch.export.export(Branch(), (torch.ones(1, 20),), dynamic_shapes=({1: time},))
+    torch.export.save(program, path)
+    (name,) = map(str, program.range_constraints)
+    options = ImportOptions(dims={name: size})
+    if 11 <= size <= 40:
+        assert load_graph(path, options).types["x"].shape == (1, size)
+        return
+    with pytest.raises(OptionError, match=f"--dim: axis 1 of 'x', {name}, is {size}.* 11 to 40"):
+        load_graph(path, options)
 
 
 def changed(path: Path, member: str, change: Callable[[bytes], bytes]) -> Path:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cannery.atomic import temporary_folder
-from cannery.errors import ModelError, ToolchainError, UnsupportedError
+from cannery.errors import ModelError, OptionError, ToolchainError, UnsupportedError
 from cannery.frontends.archive_errors import ZIP_ERRORS
 from cannery.frontends.foreign import EXPORTED, identify_archive
 from cannery.frontends.json_values import mapping, parse_json, shown
@@ -27,6 +27,7 @@ from cannery.frontends.onnx import file as onnx_file
 from cannery.frontends.options import ImportOptions
 from cannery.frontends.torch_sizes import is_size
 from cannery.ir.graph import Graph
+from cannery.ir.orders import model_type
 
 FORMAT = "PyTorch exported program (.pt2), where PyTorch is installed"
 
@@ -49,6 +50,8 @@ _OBJECTS = re.compile(r"(^|/)(custom_obj|opaque_obj)")
 #: What programs carry along.
 _UNUSED = re.compile(r"(^|/)(extra/|data/aotinductor/)")
 _MOST_BYTES = 1 << 28
+#: No size is larger; PyTorch writes infinity.
+_LARGEST = 1 << 62
 
 _NUMBERS = "add sub mul floordiv truediv mod pow neg getitem lt le gt ge eq ne and_ or_ not_"
 _FUNCTIONS = re.compile(
@@ -76,7 +79,8 @@ def load(path: Path, options: ImportOptions) -> Graph:
             try:
                 program = torch.export.load(copied)
                 program = _spelled(torch, program)
-                torch.onnx.export(program, (), dynamo=True, verbose=False).save(file)
+                exported = torch.onnx.export(program, (), dynamo=True, verbose=False)
+                exported.save(file)
             except ImportError as error:
                 raise ToolchainError(
                     f"PyTorch's exporter lacks a package: {error}", cure=_INSTALL
@@ -85,7 +89,32 @@ def load(path: Path, options: ImportOptions) -> Graph:
                 raise ModelError(
                     f"PyTorch cannot export it: {_reason(error)}", cure=_OTHERWISE
                 ) from error
-        return onnx_file.load(file, options)
+        graph = onnx_file.load(file, options)
+        _check_sizes(graph, program, exported)
+        return graph
+
+
+def _check_sizes(graph: Graph, program: Any, exported: Any) -> None:
+    """Raise OptionError for sizes of inputs for which the program was not exported.
+
+    With other sizes the module may have taken another branch. A least size of 2 is none: PyTorch
+    writes it where it has looked at no size in particular.
+    """
+    ranges = {str(symbol): found for symbol, found in program.range_constraints.items()}
+    for value in exported.model.graph.inputs:
+        if value.name not in graph.inputs:
+            continue
+        sizes = model_type(graph, value.name).shape
+        for axis, (size, dim) in enumerate(zip(sizes, value.shape, strict=True)):
+            found = ranges.get(str(getattr(dim, "value", "")))
+            if found is None or (max(size, 2) >= found.lower and size <= found.upper):
+                continue
+            most = f"to {found.upper}" if found.upper < _LARGEST else "or more"
+            raise OptionError(
+                f"axis {axis} of {value.name!r}, {dim.value}, is {size}; the program was exported "
+                f"for {found.lower} {most}", where="--dim",
+                cure="give a size from there, or export the module for others",
+            )  # fmt: skip
 
 
 def _spelled(torch: Any, program: Any) -> Any:

@@ -1,21 +1,21 @@
-"""Pixels that Reshape and Expand repeat become an upsampling.
+"""Pixels or steps that Reshape and Expand repeat become an upsampling.
 
-Keras' UpSampling2D is exported so by PyTorch and TensorFlow: an axis of 1 after rows, or columns,
-which Expand makes longer, and which Reshape joins with them. What a row of nodes does is tried on
-the places of its input.
+Keras' UpSampling2D is exported so by PyTorch and TensorFlow, and PyTorch's repeat_interleave: an
+axis of 1 after rows, or columns, which Expand makes longer, and which Reshape joins with them. What
+a row of nodes does is tried on the places of its input.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from cannery.ir.graph import Graph, Node
+from cannery.ir.registry import Op
 from cannery.ir.rewrite import Rewriter
-from cannery.ops.movement.op import Expand, Reshape
+from cannery.ops.movement.op import Expand, Reshape, Transpose
 from cannery.ops.resize.op import Resize
 
 #: Elements of the largest value whose places are tried.
@@ -30,11 +30,14 @@ def repeats_to_resize(graph: Graph) -> Graph:
 
 
 class _Found(NamedTuple):
-    """How many nodes of a row resample an image, of which shape, and how."""
+    """How many nodes of a row resample an image, of which shape, and how; `first`: channels are
+    its second axis.
+    """
 
     nodes: int
     shape: tuple[int, ...]
     op: Resize
+    first: bool = False
 
 
 def _replace(rewriter: Rewriter, last: Node) -> bool:
@@ -44,7 +47,7 @@ def _replace(rewriter: Rewriter, last: Node) -> bool:
     row = [last]
     found: _Found | None = None
     while (node := rewriter.producer(row[-1].inputs[0])) is not None:
-        if not isinstance(node.op, Reshape | Expand):
+        if not isinstance(node.op, Reshape | Expand | Transpose):
             break
         if rewriter.single_reader(node.output) is not row[-1]:
             break
@@ -55,20 +58,29 @@ def _replace(rewriter: Rewriter, last: Node) -> bool:
     source = row[found.nodes - 1].inputs[0]
     for node in row[1 : found.nodes]:
         rewriter.replace_node(node, [])
-    type_ = replace(rewriter.types[source], shape=found.shape)
-    value = rewriter.value(f"{last.output}/image", type_)
-    image = Node(Reshape(found.shape), last.name, (source,), (value,))
-    rewriter.replace_node(last, [image, Node(found.op, last.name, (value,), last.outputs)])
+    ops: list[Op] = [Reshape(found.shape), found.op]
+    if found.first:
+        rank = len(found.shape)
+        ops.insert(1, Transpose((0, *range(2, rank), 1)))
+        ops.append(Transpose((0, rank - 1, *range(1, rank - 1))))
+    nodes = []
+    for k, op in enumerate(ops, 1):
+        (type_,) = op.infer(rewriter.types[source])
+        output = last.output if k == len(ops) else rewriter.value(f"{last.output}/image", type_)
+        nodes.append(Node(op, last.name, (source,), (output,)))
+        source = output
+    rewriter.replace_node(last, nodes)
     return True
 
 
 def _resample(rewriter: Rewriter, row: list[Node]) -> _Found | None:
     """What a row of nodes, the last one first, does to an image, if it repeats pixels."""
     before, after = rewriter.types[row[-1].inputs[0]].shape, rewriter.types[row[0].output].shape
-    ends = before[:1] + before[-1:] == after[:1] + after[-1:]
-    if len(after) < 3 or len(before) < 2 or not ends or 0 in before:
+    last = before[:1] + before[-1:] == after[:1] + after[-1:]
+    first = len(before) == len(after) and before[:2] == after[:2]
+    if len(after) < 3 or len(before) < 2 or not (last or first) or 0 in before:
         return None
-    if len(after) == 3:
+    if len(after) == 3 and last:
         before = (before[0], prod(before[1:-1]), before[-1])
     if len(before) != len(after) or before == after:
         return None
@@ -83,4 +95,5 @@ def _resample(rewriter: Rewriter, row: list[Node]) -> _Found | None:
         moved = node.op.reference(moved)[0].astype(np.int32)
     if not np.array_equal(moved, repeated):
         return None
-    return _Found(len(row), before, Resize("nearest", after[1:-1], "asymmetric", "floor"))
+    sizes = after[1:-1] if last else after[2:]
+    return _Found(len(row), before, Resize("nearest", sizes, "asymmetric", "floor"), first=not last)

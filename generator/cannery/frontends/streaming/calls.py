@@ -117,12 +117,17 @@ def _rewritten(wish: _Wish, times: dict[str, Time], *, folds: bool) -> tuple[int
             error.cure = f"give multiples of {steps}, and at most one size that divides {steps}"
             raise
     inside = replace(wish, blocks=groups.sizes(wish.blocks))
-    rank, found = _at_once(inside, times, folds=folds)
+    rank, found = _at_once(inside, times, folds=folds, alone=False)
     return rank, groups.around(found, wish.blocks[0], times)
 
 
-def _at_once(wish: _Wish, times: dict[str, Time], *, folds: bool) -> tuple[int, Graph]:
-    """Twice: first to see how far readers of one value look back, in calls of any block."""
+def _at_once(
+    wish: _Wish, times: dict[str, Time], *, folds: bool, alone: bool = True
+) -> tuple[int, Graph]:
+    """Twice: first to see how far readers of one value look back, in calls of any block.
+
+    Unless `alone`, other calls keep steps for those of whole groups, which are a state.
+    """
     graph, blocks, latency = wish.graph, wish.blocks, wish.latency
     if not any(isinstance(node.op, Recurrent) for node in graph.nodes) and not any(
         time is not None for time in times.values()
@@ -141,7 +146,7 @@ def _at_once(wish: _Wish, times: dict[str, Time], *, folds: bool) -> tuple[int, 
             "calls of these sizes need different states", where="--block", cure="give one size"
         )
     if not found.states:
-        if not any(times[value] is not None for value in wish.named):
+        if alone and not any(times[value] is not None for value in wish.named):
             raise UnsupportedError(
                 "none of its layers looks further back than a call: there is no state",
                 where="--streaming",
