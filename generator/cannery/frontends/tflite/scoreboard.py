@@ -21,4 +21,10 @@ def _state(kind: str) -> str:
 
 
 #: What of an operator is not read.
-_LIMITS = {"NON_MAX_SUPPRESSION_V5": "; sigma, which lets scores sink with the overlap, is refused"}
+_LIMITS = {
+    "NON_MAX_SUPPRESSION_V5": "; sigma, which lets scores sink with the overlap, is refused",
+    **dict.fromkeys(
+        ("BIDIRECTIONAL_SEQUENCE_LSTM", "LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"),
+        "; of these, weights of int8 alone, beside floats",
+    ),
+}

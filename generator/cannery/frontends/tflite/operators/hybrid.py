@@ -36,7 +36,13 @@ def hybrid_product(
 
     `weight` is in the order of `op`, its last axis the output channels, `axis` theirs in the file.
     """
-    tensor, shape = scope.tensor(1), scope.shape(x)
+    scales = scales_of_weights(scope, 1, axis)
+    return product_of_rows(scope, op, x, weight, scales, rows, symmetric=symmetric)
+
+
+def scales_of_weights(scope: Scope, index: int, axis: int) -> Array:
+    """The scales of weights of int8 or int4, float32[1] or one for each place along `axis`."""
+    tensor = scope.tensor(index)
     found = tensor.scales
     if tensor.dtype not in ("INT8", "INT4") or found is None or found.zeros.any():
         raise UnsupportedError(f"floats times weights of {tensor.dtype}, or with zero points")
@@ -44,6 +50,14 @@ def hybrid_product(
         raise ModelError("a scale of its weights is not a number")
     if not found.single and (found.axis != axis or found.scales.size != tensor.shape[axis]):
         raise UnsupportedError(f"{found.scales.size} scales along axis {found.axis}")
+    return found.scales
+
+
+def product_of_rows(
+    scope: Scope, op: Op, x: str, weight: Array, scales: Array, rows: int, *, symmetric: bool
+) -> str:  # fmt: skip
+    """`hybrid_product` by integer weights whose `scales` are known."""
+    shape = scope.shape(x)
     if not rows or not prod(shape):
         raise ModelError("its input is empty")
     flat = scope.reshaped(x, (rows, prod(shape) // rows), "rows")
@@ -51,7 +65,7 @@ def hybrid_product(
     unit = scope.node(DynamicUnit(symmetric), [flat], "unit")
     inputs = [scope.reshaped(whole, shape, "image")]
     y = scope.node(op, [*inputs, scope.constant("weight", weight.astype(np.float32))], "sums")
-    y = scope.node(Mul(), [y, scope.constant("scales", found.scales)], "scaled")
+    y = scope.node(Mul(), [y, scope.constant("scales", scales)], "scaled")
     units = scope.reshaped(unit, _column(rows, scope.shape(y)), "units")
     return scope.node(Mul(), [y, units], "product")
 

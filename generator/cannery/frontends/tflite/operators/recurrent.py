@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannery.errors import ModelError, UnsupportedError
-from cannery.frontends.tflite.scope import ACTIVATIONS, Scope, operator
+from cannery.frontends.tflite.operators.lstm_steps import LstmSteps, needs_steps
+from cannery.frontends.tflite.scope import ACTIVATIONS, Scope, operator, quantised
 from cannery.ir.tensor import DType
 from cannery.ops.concat.op import Concat
 from cannery.ops.elementwise import Add, Mul, Sigmoid
@@ -21,6 +22,9 @@ from cannery.ops.reduce.op import ReduceSum
 #: The gates of Cannery's LSTM, by the order i, f, c, o of weights in the file.
 _GATES = (0, 3, 1, 2)
 
+#: The factors of normalised gates i, f, c, o.
+_NORMS = (20, 21, 22, 23)
+
 #: The kernel of LSTM that has all inputs.
 _FULL = 0
 
@@ -30,13 +34,11 @@ _F32 = NDArray[np.float32]
 class _Lstm:
     """The parameters of one direction: inputs of an operator from `first` on.
 
-    Weights of the input and of the state for the gates i, f, c, o, peepholes of i, f, o, biases,
-    and a projection, which is not supported.
+    Weights of the input and of the state for the gates i, f, c, o, peepholes of i, f, o, and
+    biases.
     """
 
     def __init__(self, scope: Scope, first: int) -> None:
-        if any(scope.has(first + k) for k in (15, 16)):
-            raise UnsupportedError("its projection is not supported")
         self._scope = scope
         self._first = first
         self.cells = scope.shape(scope.input(first + 1))[0]
@@ -70,17 +72,6 @@ class _Lstm:
         return w.T, self._joined(11, (n,)), r.T[None], peepholes
 
 
-def _check_lstm(scope: Scope) -> Activation:
-    """The activation of cells and outputs; raises UnsupportedError for options that Cannery has
-    not.
-    """
-    number = scope.integer("FusedActivationFunction")
-    if scope.number("CellClip") or scope.number("ProjClip"):
-        raise UnsupportedError("its clipping is not supported")
-    scope.ignore("AsymmetricQuantizeInputs")
-    return _activation(number)
-
-
 def _activation(number: int) -> Activation:
     if number not in ACTIVATIONS:
         raise UnsupportedError(f"its activation {number} is not supported")
@@ -96,10 +87,16 @@ def _sequence(scope: Scope, time_major: bool) -> str:
 
 
 def _run(
-    scope: Scope, x: str, layer: _Lstm, of_cell: Activation, states: tuple[int, int], label: str,
-    reverse: bool = False,
+    scope: Scope, x: str, first: int, states: tuple[int, int], label: str, *,
+    norms: Sequence[int] = (), reverse: bool = False,
 ) -> str:  # fmt: skip
-    """One direction; returns the sequence."""
+    """One direction, whose parameters are inputs from `first` on; returns the sequence."""
+    if scope.tensor(0).is_quantised or scope.output.is_quantised:
+        raise UnsupportedError("on integers it is not supported")
+    scope.ignore("AsymmetricQuantizeInputs")
+    if needs_steps(scope, first, norms):
+        return LstmSteps(scope, first, norms, states).run(x, label, reverse)
+    layer = _Lstm(scope, first)
     w, b, r, peepholes = layer.arrays(scope.shape(x)[-1])
     product = scope.node(
         MatMul(), [x, scope.constant(f"{label}w", w), scope.constant(f"{label}b", b)],
@@ -108,6 +105,7 @@ def _run(
     inputs = [product, scope.constant(f"{label}r", r), *(scope.input(k) for k in states)]
     if peepholes is not None:
         inputs.append(scope.constant(f"{label}peepholes", peepholes))
+    of_cell = _activation(scope.integer("FusedActivationFunction"))
     op = Lstm(
         layer.cells, ((Sigmoid(),), of_cell, of_cell), (reverse,),
         returns=(SEQUENCE, HIDDEN, CELL), coupled=layer.coupled,
@@ -121,11 +119,10 @@ def _run(
 @operator("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def unidirectional_lstm(scope: Scope) -> str:
     """x, 16 parameters and a projection, two states, and normalisations of gates."""
-    if any(scope.has(k) for k in range(20, 24)) or scope.flag("DiagonalRecurrentTensors"):
-        raise UnsupportedError("its normalisation, or its diagonal weights, are not supported")
-    of_cell = _check_lstm(scope)
+    if scope.flag("DiagonalRecurrentTensors"):
+        raise UnsupportedError("its diagonal weights are not supported")
     major = scope.flag("TimeMajor")
-    y = _run(scope, _sequence(scope, major), _Lstm(scope, 1), of_cell, (18, 19), "")
+    y = _run(scope, _sequence(scope, major), 1, (18, 19), "", norms=_NORMS)
     return scope.node(Transpose((1, 0, 2)), [y], "steps_first") if major else y
 
 
@@ -134,12 +131,11 @@ def bidirectional_lstm(scope: Scope) -> list[str]:
     """x, the parameters of both directions, four states, and a second input."""
     if any(scope.has(k) for k in range(39, 48)):
         raise UnsupportedError("its second input is not supported")
-    of_cell = _check_lstm(scope)
     major = scope.flag("TimeMajor")
     x = _sequence(scope, major)
     both = [
-        _run(scope, x, _Lstm(scope, 1), of_cell, (35, 36), "forward/"),
-        _run(scope, x, _Lstm(scope, 18), of_cell, (37, 38), "backward/", reverse=True),
+        _run(scope, x, 1, (35, 36), "forward/"),
+        _run(scope, x, 18, (37, 38), "backward/", reverse=True),
     ]
     return _both(scope, both, major)
 
@@ -149,11 +145,16 @@ def lstm_step(scope: Scope) -> list[str]:
     """One step, with the inputs of UNIDIRECTIONAL_SEQUENCE_LSTM."""
     if scope.integer("KernelType") != _FULL or len(scope.outputs) != 1:
         raise UnsupportedError("its basic kernel is not supported")
-    if any(scope.has(k) for k in range(20, 24)):
-        raise UnsupportedError("its normalisation is not supported")
-    of_cell = _check_lstm(scope)
-    y = _run(scope, _step(scope), _Lstm(scope, 1), of_cell, (18, 19), "")
+    y = _run(scope, _step(scope), 1, (18, 19), "", norms=_NORMS)
     return [_of_step(scope, y)]
+
+
+for _kind, _build in (
+    ("UNIDIRECTIONAL_SEQUENCE_LSTM", unidirectional_lstm),
+    ("BIDIRECTIONAL_SEQUENCE_LSTM", bidirectional_lstm), ("LSTM", lstm_step),
+):  # fmt: skip
+    # Floats with weights of int8.
+    quantised(_kind)(_build)
 
 
 def _step(scope: Scope) -> str:
