@@ -128,6 +128,37 @@ def conv_lstms(keras: Any) -> Any:
 
 
 @network
+def both_conv_lstms(keras: Any) -> Any:
+    """Bidirectional over ConvLSTM, with all merges, states, and a layer of its own backwards."""
+    lib = keras.layers
+    line, image = keras.Input((4, 5, 2), name="line"), keras.Input((3, 4, 5, 2), name="image")
+    volume, h = keras.Input((2, 3, 4, 3, 2), name="volume"), keras.Input((4, 5, 2), name="h")
+    merged = [
+        lib.Bidirectional(lib.ConvLSTM1D(2, 2, return_sequences=steps), merge_mode=mode)(line)
+        for steps, mode in ((True, "concat"), (True, "sum"), (False, "ave"), (True, "mul"))
+    ]
+    apart = lib.Bidirectional(lib.ConvLSTM1D(2, 3, return_sequences=True), merge_mode=None)(line)
+    same = lib.ConvLSTM2D(2, 3, padding="same", return_sequences=True, return_state=True)
+    states = lib.Bidirectional(same)(image, initial_state=[h, h + 1.0, h * 2.0, h * 3.0])
+    back = lib.ConvLSTM3D(2, 2, go_backwards=True, activation="relu")
+    other = lib.Bidirectional(lib.ConvLSTM3D(2, 2, use_bias=False), backward_layer=back)(volume)
+    ends = [
+        lib.ConvLSTM1D(2, 2, return_sequences=True, go_backwards=side) for side in (True, False)
+    ]
+    turned = lib.Bidirectional(ends[0], backward_layer=ends[1])(line)
+    return keras.Model([line, image, volume, h], [*merged, *apart, *states, other, turned])
+
+
+@network
+def sparse_shares(keras: Any) -> Any:
+    """The function sparsemax, by name and along another axis."""
+    x = keras.Input((5, 7), name="x")
+    return keras.Model(
+        x, [keras.layers.Dense(6, activation="sparsemax")(x), keras.ops.sparsemax(x, axis=1)]
+    )
+
+
+@network
 def tables(keras: Any) -> Any:
     """Columns of a table: bins, categories, words, and what normalises them."""
     lib = keras.layers

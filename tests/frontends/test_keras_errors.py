@@ -205,7 +205,7 @@ def test_attributes_that_are_not_supported(spec: LayerSpec, message: str, tmp_pa
 
 @pytest.mark.parametrize(
     ("attribute", "value"),
-    [("dtype", "float16"), ("dtype", "string"), ("sparse", True), ("ragged", True)],
+    [("dtype", "complex64"), ("dtype", "string"), ("sparse", True), ("ragged", True)],
 )
 def test_inputs_that_are_not_supported(attribute: str, value: Any, tmp_path: Path) -> None:
     path = write_h5(tmp_path / "m", chain(image("x", 3, **{attribute: value}), dense()))

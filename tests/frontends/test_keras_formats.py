@@ -284,11 +284,12 @@ def test_layers_of_16_bits_are_named_once(tmp_path: Path) -> None:
     assert not load_graph(write_h5(tmp_path / "m", chain(image("x", 3), layers[0]))).notes
 
 
-def test_a_model_of_float64(tmp_path: Path) -> None:
-    model = chain(image("x", 3, dtype="float64"), dense("d", 0, 3, 2, dtype="float64"))
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_a_model_of_another_precision(dtype: str, tmp_path: Path) -> None:
+    model = chain(image("x", 3, dtype=dtype), dense("d", 0, 3, 2, dtype=dtype))
     graph = load_graph(write_keras(tmp_path / "m", model))
     assert {graph.types[name].dtype for name in ("x", *graph.outputs)} == {DType.FLOAT32}
-    assert graph.notes == ("layers with the dtype policy float64 are computed in float32",)
+    assert graph.notes == (f"layers with the dtype policy {dtype} are computed in float32",)
 
 
 def test_bfloat16_weights(tmp_path: Path) -> None:

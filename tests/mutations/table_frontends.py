@@ -16,6 +16,8 @@ _window = rows("generator/cannery/ops/window.py", *_KERAS)
 _conv = rows(f"{_F}/keras/layers/convolution.py", *_KERAS)
 _merge = rows(f"{_F}/keras/layers/merge.py", *_KERAS)
 _recurrent = rows(f"{_F}/keras/layers/recurrent.py", f"{_T}/test_keras_recurrent.py")
+_both = rows(f"{_F}/keras/layers/directions.py", f"{_T}/test_keras_networks.py")
+_area = rows(f"{_F}/keras/layers/resizing.py", f"{_T}/test_keras_augmentation.py")
 _hdf5 = rows(f"{_F}/keras/hdf5.py", f"{_T}/test_keras_formats.py", f"{_T}/test_keras_damage.py")
 _opool = rows(f"{_F}/onnx/operators/pooling.py", *_ONNX)
 _oconv = rows(f"{_F}/onnx/operators/convolution.py", *_ONNX)
@@ -152,6 +154,21 @@ CHANGES: tuple[Change, ...] = (
         "both sides of Bidirectional begin with the same state",
         "both = (initial[:count], initial[count:])",
         "both = (initial[:count], initial[:count])",
+    ),
+    _both(
+        "Bidirectional of ConvLSTM leaves the second result in the opposite order",
+        'flipped(own, y, "flipped") if sequences[0] and k else y',
+        "y",
+    ),
+    _both(
+        "both ConvLSTM layers begin with the same states",
+        "initial[2 * k : 2 * k + 2]",
+        "initial[:2]",
+    ),
+    _area(
+        "an output by area misses the last pixel that it covers",
+        "(starts + size - 1) // wanted",
+        "(starts + size - 1) // wanted - 1",
     ),
     _hdf5(
         "weights are taken in any order",

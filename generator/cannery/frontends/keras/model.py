@@ -47,13 +47,16 @@ _BUILTIN_PACKAGES = frozenset("keras keras_core tf_keras tensorflow tensorflow_c
 @dataclass(frozen=True)
 class InputSpec:
     """An InputLayer. `shape` includes the batch; None if it is open or (shape) not stored.
-    `other_policy` is that of the file, if it has 64 bits.
+    `other_policy` is that of the file, if it has 16 or 64 bits.
     """
 
     shape: tuple[int | None, ...] | None
     dtype: DType
     other_policy: str = ""
 
+
+#: Element types of inputs that are float32 here.
+_OTHER_FLOATS = ("float16", "bfloat16", "float64")
 
 Target: TypeAlias = Union[InputSpec, KerasLayer, "ModelConfig", Problem]
 
@@ -270,7 +273,8 @@ class _EntryReader:
 def _read_input(name: str, values: Mapping[str, object]) -> InputSpec:
     dtype = policy_name(values.get("dtype")) or "float32"
     known = [element.value for element in MODEL_DTYPES]
-    if dtype not in (*known, "float64"):
+    other = other_policy(dtype)
+    if dtype not in (*known, *_OTHER_FLOATS):
         raise UnsupportedError(
             f"dtype {dtype!r} is not supported", cure=f"one of: {', '.join(known)}"
         )
@@ -279,7 +283,6 @@ def _read_input(name: str, values: Mapping[str, object]) -> InputSpec:
             raise UnsupportedError(f"{attribute} inputs are not supported", cure="use a dense one")
     shape = values.get("batch_shape") or values.get("batch_input_shape")
     dims = None if shape is None else _read_shape(name, shape)
-    other = other_policy(dtype)
     return InputSpec(dims, DType.FLOAT32 if other else DType(dtype), other)
 
 

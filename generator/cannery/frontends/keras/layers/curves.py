@@ -6,11 +6,14 @@ import numpy as np
 
 from cannery.errors import UnsupportedError
 from cannery.frontends.keras.layers.base import Scope
-from cannery.ops.elementwise.activations import Clip, Sigmoid, ThresholdedRelu
-from cannery.ops.elementwise.binary import Add, Mul, Sub
+from cannery.ops.elementwise.activations import Clip, Relu, Sigmoid, ThresholdedRelu
+from cannery.ops.elementwise.binary import Add, Div, Mul, Sub
 from cannery.ops.elementwise.unary import Neg, Sqrt, Square
 from cannery.ops.logic.compare import Greater, Where
 from cannery.ops.movement.op import Slice
+from cannery.ops.ordering.cumulative import CumSum
+from cannery.ops.ordering.extremes import TopK
+from cannery.ops.reduce.op import ReduceSum
 
 
 def squareplus(scope: Scope, x: str, b: float = 4.0) -> str:
@@ -52,6 +55,31 @@ def glu(scope: Scope, x: str, axis: int) -> str:
         end = tuple(start + half if k == axis else d for k, d in enumerate(shape))
         halves.append(scope.node(Slice(begin, end, (1,) * len(shape)), [x], label))
     return scope.node(Mul(), [halves[0], scope.node(Sigmoid(), [halves[1]], "gate")])
+
+
+def sparsemax(scope: Scope, x: str, axis: int) -> str:
+    """max(x - t, 0), where t = (sum of c_k over the support - 1) / size of the support.
+
+    c_k is the sum of the k largest elements, and the support those k whose element z_k is above
+    (c_k - 1) / k. So all backends of Keras compute it; A. Martins, R. Astudillo, "From softmax to
+    sparsemax", 2016, have the last c_k alone in place of the sum, which differs where the support
+    has several elements.
+    """
+    rank, size = scope.rank(x), scope.shape(x)[axis]
+    one = _number(scope, "one", 1.0)
+    counting = np.arange(1, size + 1, dtype=np.float32)
+    places = scope.literal("k", counting.reshape([size if k == axis else 1 for k in range(rank)]))
+    ranked = scope.node(TopK(axis, size), [x], "ranked")
+    sums = scope.node(CumSum(axis), [ranked], "sums")
+    less = scope.node(Sub(), [sums, one], "less")
+    bounds = scope.node(Div(), [less, places], "bounds")
+    inside = scope.node(Greater(), [ranked, bounds], "support")
+    kept = scope.node(Where(), [inside, sums, _number(scope, "nothing", 0.0)], "kept")
+    total = scope.node(ReduceSum((axis,), True), [kept], "total")
+    count = scope.node(ReduceSum((axis,), True), [scope.to_float(inside)], "count")
+    above = scope.node(Sub(), [total, one], "above")
+    bound = scope.node(Div(), [above, count], "threshold")
+    return scope.node(Relu(), [scope.node(Sub(), [x, bound], "over")])
 
 
 def _number(scope: Scope, label: str, value: float) -> str:

@@ -14,7 +14,13 @@ from cannery.frontends.keras.layers.base import (
     is_activation,
     read_layer,
 )
-from cannery.frontends.keras.layers.curves import glu, hard_shrink, sparse_plus, squareplus
+from cannery.frontends.keras.layers.curves import (
+    glu,
+    hard_shrink,
+    sparse_plus,
+    sparsemax,
+    squareplus,
+)
 from cannery.frontends.keras.version import KerasVersion
 from cannery.ir.graph import Array, GraphBuilder
 from cannery.ir.registry import Elementwise, Op
@@ -123,6 +129,7 @@ _ALONG_LAST: Mapping[str, Callable[[Scope, str], str]] = {
     "softmax": _along_last(Softmax),
     "log_softmax": _along_last(LogSoftmax),
     "glu": lambda scope, x: glu(scope, x, scope.axis(x, -1)),
+    "sparsemax": lambda scope, x: sparsemax(scope, x, scope.axis(x, -1)),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,9 +27,17 @@ from cannery.frontends.keras.layers.cells import (
     run_cells,
     run_masked,
 )
+from cannery.frontends.keras.layers.directions import (
+    CONV_LSTMS,
+    SIDES,
+    both_conv_lstms,
+    flipped,
+    half_of,
+    is_conv_lstm,
+    merging,
+)
 from cannery.frontends.keras.masks import READERS
 from cannery.ops.concat.op import Concat
-from cannery.ops.elementwise.binary import Add, Mul
 from cannery.ops.logic.compare import Where
 from cannery.ops.movement.op import Reshape, Slice
 from cannery.ops.recurrent.base import Recurrent
@@ -90,7 +98,7 @@ def recurrent(config: LayerConfig) -> LayerPlan:
         if loop.sequences:
             scope.given.result_mask = original
         if loop.backwards and loop.sequences:
-            y = _flipped(scope, y, "flipped")
+            y = flipped(scope, y, "flipped")
         return [y, *states] if loop.state else y
 
     children = _children(loop, trainable=config.trainable)
@@ -162,12 +170,6 @@ def _left_out(scope: Scope, y: str, mask: str, loop: RecurrentLoop, side: str) -
     return scope.node(Where(), [wide, y, scope.literal(f"{label}_zero", np.zeros(()))], label)
 
 
-def _flipped(scope: Scope, x: str, label: str) -> str:
-    """The steps in the opposite order."""
-    n, steps, width = scope.shape(x)
-    return scope.node(Slice((0, steps - 1, 0), (n, -1, width), (1, -1, 1)), [x], label)
-
-
 @layer("Bidirectional")
 def bidirectional(config: LayerConfig) -> LayerPlan:
     """One layer from the first step on, one from the last step back; their outputs are merged."""
@@ -176,6 +178,9 @@ def bidirectional(config: LayerConfig) -> LayerPlan:
     mode = "" if raw is None and config.has("merge_mode") else config.choice(
         "merge_mode", "concat", modes
     )  # fmt: skip
+    merge = merging(mode)
+    if is_conv_lstm(config.raw("layer")):
+        return both_conv_lstms(config, merge)
     forward = _wrapped_loop(config, config.raw("layer"))
     given = config.raw("backward_layer")
     backward = _wrapped_loop(config, given or config.raw("layer"), opposite=not given)
@@ -183,7 +188,6 @@ def bidirectional(config: LayerConfig) -> LayerPlan:
         raise ModelError("its layers return different things")
     if forward.backwards == backward.backwards:
         raise ModelError("its layers run in the same direction")
-    merge = _merge(mode)
 
     def build(scope: Scope, inputs: Sequence[str]) -> str | list[str]:
         count = forward.states
@@ -215,7 +219,8 @@ def _wrapped_loop(config: LayerConfig, value: object, *, opposite: bool = False)
     class_name = text(given.get("class_name"), "the class of its layer")
     if class_name not in (*_LAYERS, "RNN"):
         raise UnsupportedError(
-            f"wraps {class_name!r}", cure=f"wrap one of: {', '.join(_LAYERS)}, RNN"
+            f"wraps {class_name!r}",
+            cure=f"wrap one of: {', '.join(_LAYERS)}, RNN, {', '.join(CONV_LSTMS)}",
         )
     values = mapping(given.get("config"), "the config of its layer")
     inner = LayerConfig(config.name, class_name, values, config.version)
@@ -238,9 +243,6 @@ def _joins(forward: RecurrentLoop, backward: RecurrentLoop) -> bool:
 Both = tuple[RecurrentLoop, RecurrentLoop]
 
 
-SIDES = ("forward", "backward")
-
-
 def _run_both(
     scope: Scope, loops: Both, x: str, initial: tuple[list[str], list[str]]
 ) -> tuple[list[str], list[str]]:
@@ -256,17 +258,8 @@ def _run_both(
     ]
     y, *states = run_cells(scope, x, directions, given)
     both = y if loops[0].sequences else states[0]
-    halves = [_half(scope, s, k, f"state{k}") for k in range(2) for s in states]
+    halves = [half_of(scope, s, k, f"state{k}") for k in range(2) for s in states]
     return [both], halves if loops[0].state else []
-
-
-def _half(scope: Scope, x: str, side: int, label: str) -> str:
-    """The features of one direction."""
-    shape = scope.shape(x)
-    width = shape[-1] // 2
-    starts = (*(0 for _ in shape[:-1]), side * width)
-    ends = (*shape[:-1], (side + 1) * width)
-    return scope.node(Slice(starts, ends, (1,) * len(shape)), [x], label)
 
 
 def _run_apart(
@@ -278,32 +271,10 @@ def _run_apart(
         y, found = _run(scope, loop, x, own, side)
         # Already in the order of steps: forwards, and where both reversals cancel.
         if loop.sequences and loop.backwards != (side == "backward"):
-            y = _flipped(scope, y, f"{side}/flipped")
+            y = flipped(scope, y, f"{side}/flipped")
         ys.append(y)
         states += found
     return ys, states
-
-
-def _merge(mode: str) -> Callable[[Scope, Sequence[str]], list[str]]:
-    """From the outputs of both directions, separate or joined, to the layer's result."""
-
-    def merge(scope: Scope, ys: Sequence[str]) -> list[str]:
-        if mode == "concat":
-            axis = scope.rank(ys[0]) - 1
-            return [ys[0] if len(ys) == 1 else scope.node(Concat(axis), ys)]
-        two = list(ys)
-        if len(two) == 1:
-            two = [_half(scope, ys[0], k, f"{SIDES[k]}_half") for k in range(2)]
-        if mode == "mul":
-            return [scope.node(Mul(), two)]
-        if mode == "sum":
-            return [scope.node(Add(), two)]
-        if mode == "ave":
-            total = scope.node(Add(), two, "sum")
-            return [scope.node(Mul(), [total, scope.constant("half", lambda: np.float32(0.5))])]
-        return two
-
-    return merge
 
 
 def steps_as_samples(scope: Scope, inputs: Sequence[str]) -> str:

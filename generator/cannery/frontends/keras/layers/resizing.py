@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cannery.errors import ModelError, UnsupportedError
 from cannery.frontends.keras.config import LayerConfig
 from cannery.frontends.keras.layers.base import LayerPlan, Scope, layer
@@ -32,6 +35,32 @@ def filtered(scope: Scope, x: str, k: int, wanted: int, how: Filter) -> str:
         scope.constant(f"weights{k}_{size}", lambda: table.weights),
     ]
     return scope.node(Interpolate(k), [x, *names], f"axis{k}")
+
+
+def _averaged(scope: Scope, x: str, k: int, wanted: int) -> str:
+    """The value with `wanted` elements along axis k: means of the parts that each of them covers.
+
+    Only Keras' TensorFlow backend has "area"; these are the weights of its ResizeArea.
+    """
+    size = scope.shape(x)[k]
+    if wanted > MOST_OUTPUTS:
+        raise UnsupportedError(f"an axis of {wanted} elements, more than {MOST_OUTPUTS}")
+    places, weights = _covered(size, wanted)
+    names = [
+        scope.constant(f"places{k}_{size}", lambda: places),
+        scope.constant(f"weights{k}_{size}", lambda: weights),
+    ]
+    return scope.node(Interpolate(k), [x, *names], f"axis{k}")
+
+
+def _covered(size: int, wanted: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """What each of `wanted` outputs covers of `size` elements, in units of 1/`wanted` of one."""
+    starts = np.arange(wanted)[:, np.newaxis] * size
+    first, last = starts // wanted, (starts + size - 1) // wanted
+    at = first + np.arange(int((last - first).max()) + 1)
+    shares = np.minimum((at + 1) * wanted, starts + size) - np.maximum(at * wanted, starts)
+    weights = np.maximum(shares, 0) / size
+    return np.minimum(at, size - 1).astype(np.int32), weights.astype(np.float32)
 
 
 _INTERPOLATIONS = ("bilinear", "nearest", "bicubic", "area", "lanczos3", "lanczos5")
@@ -76,12 +105,11 @@ def _resized(scope: Scope, x: str, size: tuple[int, int], how: str) -> str:
         return scope.node(Resize("linear", size, "half_pixel", "floor"), [x])
     if how == "nearest":
         return scope.node(Resize("nearest", size, "half_pixel", "round_prefer_ceil"), [x])
-    if how not in FILTERS:
-        raise UnsupportedError(
-            f"it resizes {scope.shape(x)[1:3]} to {size} by {how!r}", cure="use bilinear"
-        )
     for k, wanted in enumerate(size, start=1):
-        x = filtered(scope, x, k, wanted, FILTERS[how])
+        if how == "area":
+            x = _averaged(scope, x, k, wanted)
+        else:
+            x = filtered(scope, x, k, wanted, FILTERS[how])
     return x
 
 

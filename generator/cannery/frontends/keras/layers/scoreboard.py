@@ -30,13 +30,14 @@ def _state(class_name: str) -> str:
 
 #: What of a class is not read.
 _LIMITS = {
-    "Bidirectional": "exact for LSTM, GRU, SimpleRNN and RNN",
+    "Bidirectional": "exact for LSTM, GRU, SimpleRNN, RNN and, up to 64 steps, ConvLSTM1D to 3D",
     "ConvLSTM1D": "exact, up to 64 steps",
     "ConvLSTM2D": "exact, up to 64 steps",
     "ConvLSTM3D": "exact, up to 64 steps",
     "MultiHeadAttention": "exact; its scores over one axis",
     "RandomCrop": "exact for images of its size",
     "Resizing": (
-        "exact, without antialias where it shrinks; area, gaussian and mitchellcubic are refused"
+        "exact, without antialias where it shrinks; area as in TensorFlow's backend, which alone "
+        "has it; gaussian and mitchellcubic are refused"
     ),
 }

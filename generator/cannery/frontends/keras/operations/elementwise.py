@@ -183,6 +183,13 @@ def glu(o: Operation) -> str:
     return curves.glu(o.scope, x, o.axis(x))
 
 
+@operation("Sparsemax")
+def sparsemax(o: Operation) -> str:
+    """Elements of an axis minus a threshold, or 0."""
+    x = o.float()
+    return curves.sparsemax(o.scope, x, o.axis(x))
+
+
 @operation("Round")
 def round_(o: Operation) -> str:
     """To the nearest even, of integers themselves; decimals shift the point."""
