@@ -82,7 +82,7 @@ def load_model(options: Options) -> Graph:
         graph = fold_constants(graph, keep=(DequantizeLinear,))
         verify(graph, after="fold_constants")
     if options.streaming:
-        graph = repeats_to_resize(eliminate_dead(graph))
+        graph = repeats_to_resize(eliminate_dead(graph), anywhere=True)
         verify(graph, after="repeats_to_resize")
         if options.batch > 1 and min(options.block) <= MOST_STEPS:
             graph = side_by_side(graph)

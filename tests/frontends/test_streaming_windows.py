@@ -18,12 +18,13 @@ from cannery.ops.conv.op import Conv
 from cannery.ops.elementwise import Add, Sigmoid, Tanh
 from cannery.ops.matmul.op import MatMul
 from cannery.ops.max_pool.op import MaxPool
-from cannery.ops.movement.op import Cast, Pad, Reshape, Slice
+from cannery.ops.movement.op import Cast, Expand, Pad, Reshape, Slice, Transpose
 from cannery.ops.ordering.cumulative import CumSum
 from cannery.ops.quantize.linear import DequantizeLinear, QuantizeLinear
 from cannery.ops.recurrent.base import Recurrent
 from cannery.ops.recurrent.op import Gru, Lstm, Rnn
 from cannery.ops.resize.op import Resize
+from cannery.passes.repeats_to_resize import repeats_to_resize
 from frontends.causal_builds import Build, chain, conv, network, node
 from frontends.causal_nets import STEPS, Maker, call_by_call, compare, compare_mixed
 from ops.cases import Net
@@ -228,6 +229,24 @@ def test_calls_of_whole_groups_need_no_past(blocks: tuple[int, ...]) -> None:
     again = b.node(Resize("nearest", (STEPS,), "asymmetric", "floor"), [slow])
     graph = b.graph(b.node(Add(), [x, b.node(Tanh(), [again])]))
     assert compare_mixed(graph, blocks, 0, seed=1) > 0
+
+
+def test_steps_that_are_repeated_are_an_upsampling() -> None:
+    """As PyTorch exports repeat_interleave, before or after channels."""
+    b = Net()
+    x, s = b.input("x", (1, 6, STEPS)), b.input("s", (1, STEPS, 6))
+    first = b.node(Expand((1, 6, STEPS, 2)), [b.node(Reshape((1, 6, STEPS, 1)), [x])])
+    last = b.node(Expand((1, 1, STEPS, 6, 2)), [b.node(Reshape((1, 1, STEPS, 6, 1)), [s])])
+    last = b.node(Transpose((0, 1, 2, 4, 3)), [last])
+    outputs = [(first, (1, 6, 2 * STEPS)), (last, (1, 2 * STEPS, 6))]
+    graph = b.graph(*(b.node(Reshape(shape), [value]) for value, shape in outputs))
+    found = repeats_to_resize(graph, anywhere=True)
+    assert sum(isinstance(node.op, Resize) for node in found.nodes) == 2
+    assert not any(isinstance(node.op, Expand) for node in found.nodes)
+    rng = np.random.default_rng(2)
+    given = {v: rng.random(graph.types[v].shape, np.float32) for v in graph.inputs}
+    for y, z in zip(evaluate(graph, given).values(), evaluate(found, given).values(), strict=True):
+        np.testing.assert_array_equal(y, z)
 
 
 def test_integers_that_begin_late() -> None:

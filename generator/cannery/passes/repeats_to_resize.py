@@ -7,6 +7,7 @@ a row of nodes does is tried on the places of its input.
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import NamedTuple
 
@@ -22,10 +23,13 @@ from cannery.ops.resize.op import Resize
 _MOST = 1 << 24
 
 
-def repeats_to_resize(graph: Graph) -> Graph:
-    """Reshape and Expand in a row, from an image to a larger one, become Resize."""
+def repeats_to_resize(graph: Graph, *, anywhere: bool = False) -> Graph:
+    """Reshape and Expand in a row, from an image to a larger one, become Resize.
+
+    With `anywhere`, also where channels are the second axis, between transposes.
+    """
     rewriter = Rewriter(graph)
-    rewriter.sweep(_replace, backwards=True)
+    rewriter.sweep(partial(_replace, anywhere=anywhere), backwards=True)
     return rewriter.finish()
 
 
@@ -40,7 +44,7 @@ class _Found(NamedTuple):
     first: bool = False
 
 
-def _replace(rewriter: Rewriter, last: Node) -> bool:
+def _replace(rewriter: Rewriter, last: Node, *, anywhere: bool) -> bool:
     """Starts from the last Reshape: the longest row before it that is an upsampling."""
     if not isinstance(last.op, Reshape) or rewriter.types[last.output].elements > _MOST:
         return False
@@ -52,7 +56,7 @@ def _replace(rewriter: Rewriter, last: Node) -> bool:
         if rewriter.single_reader(node.output) is not row[-1]:
             break
         row.append(node)
-        found = _resample(rewriter, row) or found
+        found = _resample(rewriter, row, anywhere=anywhere) or found
     if not found:
         return False
     source = row[found.nodes - 1].inputs[0]
@@ -73,11 +77,11 @@ def _replace(rewriter: Rewriter, last: Node) -> bool:
     return True
 
 
-def _resample(rewriter: Rewriter, row: list[Node]) -> _Found | None:
+def _resample(rewriter: Rewriter, row: list[Node], *, anywhere: bool) -> _Found | None:
     """What a row of nodes, the last one first, does to an image, if it repeats pixels."""
     before, after = rewriter.types[row[-1].inputs[0]].shape, rewriter.types[row[0].output].shape
     last = before[:1] + before[-1:] == after[:1] + after[-1:]
-    first = len(before) == len(after) and before[:2] == after[:2]
+    first = anywhere and len(before) == len(after) and before[:2] == after[:2]
     if len(after) < 3 or len(before) < 2 or not (last or first) or 0 in before:
         return None
     if len(after) == 3 and last:
