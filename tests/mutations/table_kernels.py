@@ -164,8 +164,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     _dual(
         "weights of the second input are loaded in no order",
-        "*chain(*weights[1:])",
-        "*chain(*weights[2:])",
+        "*chain(*others)",
+        "*chain(*others[1:])",
     ),
     Change(
         "the last rows of a depthwise convolution in an order are computed one by one",
@@ -175,6 +175,8 @@ CHANGES: tuple[Change, ...] = (
         ("tests/ops/test_depthwise_order.py",),
     ),
     _dual("vectors are loaded while a multiply-add adds", "self.cycle in self.adds or not", "not"),
+    _dual("of sixteen inputs the first lane of each four is read", "self.k % LANES", "0"),
+    _dual("several fours are offered where there is no order", "if fits else 1", "if True else 1"),
     _dual(
         "more vectors are loaded than there are registers for",
         "and self._live() < self.room",
@@ -183,8 +185,8 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "inputs in order are those of the first four",
         f"{_OPS}/shared/gemm.py",
-        'inputs = [f"ap{offset(m * self.a_row + k)}"',
-        'inputs = [f"ap{offset(m * self.a_row)}"',
+        '[f"ap{offset(m * self.a_row + step)}"',
+        '[f"ap{offset(m * self.a_row + step % 4)}"',
         (kernels("matmul.dense_n", "neon64"),),
     ),
     Change(

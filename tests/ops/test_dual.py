@@ -11,7 +11,19 @@ import pytest
 from cannery.analysis.arm_pipeline import operation
 from cannery.analysis.disassembly import Machine, parse_disassembly
 from cannery.analysis.inorder import CORES, cycles_of_loop
-from cannery.ops.shared.dual import BESIDE, DUAL, ORDERS, Action, Kind, order, ways
+from cannery.ops.shared import gemm
+from cannery.ops.shared.dual import (
+    BESIDE,
+    DUAL,
+    LANES,
+    MOST,
+    ORDERS,
+    Action,
+    Kind,
+    fours_at_once,
+    order,
+    ways,
+)
 from cannery.target.isa import ISAS
 
 REGISTERS = 32
@@ -29,7 +41,17 @@ CYCLES = {
         {(8, 2): 78, (4, 4): 77, (5, 4): 93, (6, 3): 83, (12, 1): 73, (1, 12): 125},
     ),
 }
-TILES = [(way, *tile) for way, (_, tiles) in CYCLES.items() for tile in tiles]
+#: The same for sixteen inputs.
+CYCLES_OF_SIXTEEN = {
+    DUAL: ("cortex-a53", {(8, 2): 358, (4, 4): 348, (7, 2): 303, (6, 2): 258}),
+    BESIDE: ("cortex-a55", {(8, 2): 270, (4, 4): 269, (7, 2): 238, (6, 2): 204}),
+}
+TILES = [
+    (way, *tile, fours)
+    for fours, table in ((1, CYCLES), (MOST, CYCLES_OF_SIXTEEN))
+    for way, (_, tiles) in table.items()
+    for tile in tiles
+]
 
 
 def operands(action: Action) -> list[str]:
@@ -37,12 +59,15 @@ def operands(action: Action) -> list[str]:
     return [product.input, product.weights] if action.kind is Kind.PRODUCT else [action.name]
 
 
-@pytest.mark.parametrize(("way", "rows", "vectors"), TILES)
-def test_every_product_is_added_once_to_what_has_arrived(way: str, rows: int, vectors: int) -> None:
-    found = order(rows, vectors, REGISTERS, way)
+@pytest.mark.parametrize(("way", "rows", "vectors", "fours"), TILES)
+def test_every_product_is_added_once_to_what_has_arrived(
+    way: str, rows: int, vectors: int, fours: int
+) -> None:
+    found = order(rows, vectors, REGISTERS, way, fours)
     done = Counter(a.product for a in found if a.kind is Kind.PRODUCT)
     assert set(done.values()) == {1}
-    assert len(done) == 4 * rows * vectors
+    assert len(done) == LANES * fours * rows * vectors
+    assert len({(p.input, p.lane) for p in done}) == LANES * fours * rows
     steps: dict[str, list[Kind]] = {}
     for action in found:
         if action.kind is not Kind.PRODUCT:
@@ -66,9 +91,9 @@ def registers(found: tuple[Action, ...], first: int) -> dict[str, int]:
     return taken
 
 
-def assembly(way: str, rows: int, vectors: int) -> str:
+def assembly(way: str, rows: int, vectors: int, fours: int) -> str:
     """An order as a loop; sums are the first registers."""
-    found = order(rows, vectors, REGISTERS, way)
+    found = order(rows, vectors, REGISTERS, way, fours)
     at = registers(found, rows * vectors)
     lines = []
     for k, action in enumerate(found):
@@ -84,20 +109,33 @@ def assembly(way: str, rows: int, vectors: int) -> str:
                 lines.append(f"ins v{v}.d[1], x{2 + v % 24}" if v is not None else "")
             case Kind.PRODUCT:
                 acc = p.row * vectors + p.vector
-                lines.append(f"fmla v{acc}.4s, v{at[p.weights]}.4s, v{at[p.input]}.s[{p.k}]")
+                lines.append(f"fmla v{acc}.4s, v{at[p.weights]}.4s, v{at[p.input]}.s[{p.lane}]")
         assert lines[k]
     return "\n".join([*lines, "subs x1, x1, #1", "b.ne 0 <f>"])
 
 
-@pytest.mark.parametrize(("way", "rows", "vectors"), TILES)
-def test_tiles_take_few_cycles(way: str, rows: int, vectors: int) -> None:
-    cpu, most = CYCLES[way]
-    lines = assembly(way, rows, vectors).splitlines()
+@pytest.mark.parametrize(("way", "rows", "vectors", "fours"), TILES)
+def test_tiles_take_few_cycles(way: str, rows: int, vectors: int, fours: int) -> None:
+    cpu, most = (CYCLES if fours == 1 else CYCLES_OF_SIXTEEN)[way]
+    lines = assembly(way, rows, vectors, fours).splitlines()
     listing = "\n".join(f"   {4 * k:x}:\t{line}" for k, line in enumerate(lines))
     (function,) = parse_disassembly(f"0 <f>:\n{listing}", Machine.AARCH64)
     core = CORES[cpu]
     cycles = cycles_of_loop([operation(i, core) for i in function.instructions], core)
-    assert 4 * rows * vectors < cycles <= most[rows, vectors]
+    assert LANES * fours * rows * vectors < cycles <= most[rows, vectors]
+
+
+@pytest.mark.parametrize("way", ORDERS)
+def test_what_fits_for_four_inputs_fits_for_more(way: str) -> None:
+    """Or `fours_at_once` would offer what `order` cannot make."""
+    for rows, vectors in gemm.TILES[REGISTERS]:
+        lengths = {bool(order(rows, vectors, REGISTERS, way, n)) for n in range(1, MOST + 1)}
+        assert len(lengths) == 1, (rows, vectors)
+
+
+def test_fours_at_once() -> None:
+    assert [fours_at_once(DUAL, 8, 2, REGISTERS, left) for left in (1, 3, 9)] == [1, 3, MOST]
+    assert fours_at_once("lane", 8, 2, REGISTERS, 9) == fours_at_once(DUAL, 8, 3, 32, 9) == 1
 
 
 def test_only_tiles_that_fit_are_offered() -> None:

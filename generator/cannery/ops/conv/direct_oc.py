@@ -231,7 +231,7 @@ class ConvDirectOc(Schedule):
             "held": held_weights(job.isa),
             "by_scalars": job.isa.has("mve"),
             "in_turns": pixels_in_turns(job.isa, p.broadcast),
-            "in_order": channels_in_order(job.isa, p.broadcast, shape.sw * job.inputs[0].col),
+            "in_order": ChannelsInOrder(job.isa, p.broadcast, shape.sw * job.inputs[0].col),
             "paired": lambda v: pairing and paired(v, job.isa),
             "pairs": lambda block: [v for v in block.vecs if paired(v, job.isa)],
             "unpaired": lambda block: [v for v in block.vecs if not paired(v, job.isa)],
@@ -410,26 +410,39 @@ def pixels_in_turns(isa: Isa, broadcast: str) -> Callable[[VectorBlock, Sequence
     return in_turns
 
 
-def channels_in_order(
-    isa: Isa, broadcast: str, pixel: int
-) -> Callable[[VectorBlock, Sequence[int], str, int, str, int], list[str]]:
-    """Statements of four channels at `xk` + `first` and weights at `wk` + `at` in the orders of
-    `dual.py`, for pixels at a distance of `pixel`; empty if they are not in that order.
-    """
+@dataclass(frozen=True)
+class ChannelsInOrder:
+    """Products in the orders of `dual.py`, for pixels at a distance of `pixel`."""
 
-    def in_order(
-        block: VectorBlock, pixels: Sequence[int], xk: str, first: int, wk: str, at: int
-    ) -> list[str]:
-        inputs = [f"{xk}{offset(first + px * pixel)}" for px in pixels]
+    isa: Isa
+    broadcast: str
+    pixel: int
+
+    def fours(self, block: VectorBlock, pixels: Sequence[int], channels: int) -> int:
+        """How many groups of four of so many channels are computed at once."""
+        return dual.fours_at_once(
+            self.broadcast, len(pixels), len(block.vecs), self.isa.registers, channels // dual.LANES
+        )
+
+    def statements(
+        self, block: VectorBlock, pixels: Sequence[int], fours: int, xk: str, first: int, wk: str,
+        at: int,
+    ) -> list[str]:  # fmt: skip
+        """Those of `fours` times four channels at `xk` + `first` and weights at `wk` + `at`; empty
+        if they are not in such an order.
+        """
+        channels = range(dual.LANES * fours)
+        inputs = [
+            [f"{xk}{offset(first + px * self.pixel + c)}" for c in channels[:: dual.LANES]]
+            for px in pixels
+        ]
         weights = [
-            [f"{wk}{offset(at + r * block.width + v.packed)}" for v in block.vecs] for r in range(4)
+            [f"{wk}{offset(at + c * block.width + v.packed)}" for v in block.vecs] for c in channels
         ]
         return dual.statements(
-            broadcast, len(pixels), len(block.vecs), isa.registers, dual.addresses(inputs, weights),
-            lambda p: f"a{pixels[p.row]}_{p.vector}",
+            self.broadcast, len(pixels), len(block.vecs), self.isa.registers,
+            dual.addresses(inputs, weights), lambda p: f"a{pixels[p.row]}_{p.vector}", fours,
         )  # fmt: skip
-
-    return in_order
 
 
 def joined_residual(job: Job) -> Callable[[int], Callable[[int], str]]:

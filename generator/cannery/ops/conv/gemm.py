@@ -25,6 +25,7 @@ from cannery.ops.conv.geometry import ConvShape, conv_shape, padded_bias, sizes
 from cannery.ops.shared import epilogue as epilogues
 from cannery.ops.shared import gemm
 from cannery.ops.shared.axes import balanced, even_size
+from cannery.ops.shared.dual import ORDERS
 from cannery.ops.shared.fetch import Fetch
 from cannery.ops.shared.function import describe, parameter_names, residual_pointer, signature
 from cannery.ops.shared.gemm import Gemm, VectorBlock
@@ -45,8 +46,8 @@ MAX_CANDIDATES = 48
 #: Extra elements between rows of a panel, so that rows do not share cache sets.
 PAD = 16
 
-#: Steps of k in line.
-UNROLL = 4
+#: Steps of k in line: in orders of `dual.py` the most that divide the fours of k, else the last.
+UNROLL = (16, 8, 4)
 
 
 @dataclass(frozen=True)
@@ -346,10 +347,14 @@ def _panels_of(shape: ConvShape, p: Tunables, cut: Cut, mr: int, *, flat: bool) 
 
 
 def _gemm(p: Tunables, k: int, a_row: int, isa: Isa) -> Gemm:
-    aside = block_steps(k // UNROLL, UNROLL, isa)
+    unroll = UNROLL[-1]
+    aside = block_steps(k // unroll, unroll, isa)
+    if p.broadcast in ORDERS:
+        unroll = next(n for n in UNROLL if k // 4 * 4 % n == 0)
+        aside = 4 * aside // unroll
     turns, held = p.broadcast == "slide", room_to_hold(isa)
     return Gemm(
-        k, a_row, 1, 0, UNROLL, 1, p.broadcast,
+        k, a_row, 1, 0, unroll, 1, p.broadcast,
         aside=aside, turns=turns, held=held, registers=isa.registers, beside=isa.has("mve"),
     )  # fmt: skip
 

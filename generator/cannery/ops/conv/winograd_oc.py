@@ -32,7 +32,7 @@ from cannery.ir.registry import RefArray
 from cannery.layouts import Halo, Want
 from cannery.ops.conv.direct_oc import (
     HELD_WEIGHTS,
-    channels_in_order,
+    ChannelsInOrder,
     held_weights,
     pixels_in_turns,
     register_tiles,
@@ -302,7 +302,7 @@ class WinogradOc(Schedule):
             by_scalars=job.isa.has("mve"),
             padded=depth > shape.ic,
             in_turns=pixels_in_turns(job.isa, p.broadcast),
-            in_order=channels_in_order(job.isa, p.broadcast, depth),
+            in_order=ChannelsInOrder(job.isa, p.broadcast, depth),
             fresh=p.broadcast not in ("lane", *ORDERS) and (p.unroll == 0 or shape.ic <= p.unroll),
             p=p,
             tile=tile,

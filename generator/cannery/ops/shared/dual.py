@@ -11,7 +11,9 @@ cycle in four is free for such a pair. See `cannery.analysis.inorder` for source
 cycles as well.
 
 `order` makes the order cycle by cycle, and compilers keep it (`f32x4_load_ordered` and the others).
-It is for four inputs of each row: `in<row>` has them, `w<k>_<vector>` the weights of input k.
+It is for four inputs of each row, or several times four: what comes first waits for its loads, so
+the more the better. `in<row>` has the first four, `in<row>_<n>` the n-th after them,
+`w<k>_<vector>` the weights of input k.
 """
 
 from __future__ import annotations
@@ -29,11 +31,20 @@ from cannery.target.isa import Isa
 DUAL, BESIDE = "dual", "beside"
 ORDERS = (DUAL, BESIDE)
 
+#: Inputs of a row in a vector, and the most such vectors of a row in one order: after four, another
+#: one would save less than one cycle in fifty.
+LANES, MOST = 4, 4
+
 #: After how many cycles a multiply-add adds, half a vector or all of it is loaded, or is joined.
 _ADDS, _HALF, _WHOLE, _JOINED = 4, 3, 4, 2
 
 #: Of that many cycles, one is for loads; the next, too, while fewer products than `_FEW` can begin.
 _TURN, _FEW = 4, 8
+
+
+def input_name(row: int, four: int) -> str:
+    """The vector of the inputs of a row from 4 * `four` on."""
+    return f"in{row}_{four}" if four else f"in{row}"
 
 
 class Kind(Enum):
@@ -57,7 +68,12 @@ class Product:
     @property
     def input(self) -> str:
         """The vector of inputs."""
-        return f"in{self.row}"
+        return input_name(self.row, self.k // LANES)
+
+    @property
+    def lane(self) -> int:
+        """Where the input is in its vector."""
+        return self.k % LANES
 
     @property
     def weights(self) -> str:
@@ -197,16 +213,27 @@ class _Order:
 
 
 @cache
-def order(rows: int, vectors: int, registers: int, way: str = DUAL) -> tuple[Action, ...]:
-    """The instructions of a tile of `rows` x `vectors` sums for four inputs; none if they do not
-    fit so many registers.
+def order(
+    rows: int, vectors: int, registers: int, way: str = DUAL, fours: int = 1
+) -> tuple[Action, ...]:
+    """The instructions of a tile of `rows` x `vectors` sums for `fours` times four inputs; none if
+    they do not fit so many registers.
     """
-    products = [Product(k, m, n) for k in range(4) for m in range(rows) for n in range(vectors)]
-    weights = [[f"w{k}_{n}" for n in range(vectors)] for k in range(4)]
-    loads = ["in0", *weights[0], *(f"in{m}" for m in range(1, rows)), *chain(*weights[1:])]
+    steps = range(LANES * fours)
+    products = [Product(k, m, n) for k in steps for m in range(rows) for n in range(vectors)]
+    loads = list(chain(*(_loads(rows, vectors, four) for four in range(fours))))
     state = _Order(products, loads, registers - rows * vectors, way == BESIDE)
     state.uses.update(name for p in products for name in (p.input, p.weights))
     return tuple(state.actions) if state.run() else ()
+
+
+def _loads(rows: int, vectors: int, four: int) -> list[str]:
+    """The vectors of four inputs, those that are needed first before the others."""
+    first, *others = (
+        [f"w{k}_{n}" for n in range(vectors)] for k in range(LANES * four, LANES * (four + 1))
+    )
+    one, *inputs = (input_name(m, four) for m in range(rows))
+    return [one, *first, *inputs, *chain(*others)]
 
 
 def ways(isa: Isa, tile: tuple[int, int] | None) -> list[str]:
@@ -216,15 +243,21 @@ def ways(isa: Isa, tile: tuple[int, int] | None) -> list[str]:
     return [way for way in ORDERS if order(*tile, isa.registers, way)]
 
 
+def fours_at_once(way: str, rows: int, vectors: int, registers: int, left: int) -> int:
+    """How many of `left` times four inputs the next order takes; 1 if `way` is no order."""
+    fits = way in ORDERS and order(rows, vectors, registers, way, MOST)
+    return min(MOST if fits else 1, left)
+
+
 def statements(
     way: str, rows: int, vectors: int, registers: int, at: Callable[[str], str],
-    sums: Callable[[Product], str],
+    sums: Callable[[Product], str], fours: int = 1,
 ) -> list[str]:  # fmt: skip
     """An order as C; empty if it does not fit, or `way` is no order. `at` gives the address of a
-    vector, `sums` what a product is added to.
+    vector, `sums` what a product is added to; for `fours` see `fours_at_once`.
     """
     lines = []
-    for action in order(rows, vectors, registers, way) if way in ORDERS else ():
+    for action in order(rows, vectors, registers, way, fours) if way in ORDERS else ():
         name, product = action.name, action.product
         word = f"f32x4_{action.kind.value}"
         match action.kind:
@@ -238,12 +271,18 @@ def statements(
                 lines.append(f"{name} = {word}_ordered({name}, {name}_high);")
             case Kind.PRODUCT:
                 factors, acc = f"{product.weights}, {product.input}", sums(product)
-                lines.append(f"{acc} = {word}{product.k}_ordered({factors}, {acc});")
+                lines.append(f"{acc} = {word}{product.lane}_ordered({factors}, {acc});")
     return lines
 
 
-def addresses(inputs: Sequence[str], weights: Sequence[Sequence[str]]) -> Callable[[str], str]:
-    """What `statements` asks for: those of the rows' inputs, and of weights by input and vector."""
-    by_name = {f"in{m}": at for m, at in enumerate(inputs)}
+def addresses(
+    inputs: Sequence[Sequence[str]], weights: Sequence[Sequence[str]]
+) -> Callable[[str], str]:
+    """What `statements` asks for: those of inputs by row and four, and of weights by input and
+    vector.
+    """
+    by_name = {
+        input_name(m, four): at for m, row in enumerate(inputs) for four, at in enumerate(row)
+    }
     by_name |= {f"w{k}_{n}": at for k, row in enumerate(weights) for n, at in enumerate(row)}
     return by_name.__getitem__

@@ -142,14 +142,30 @@ class Gemm:
     beside: bool = False
     word: str = "fma"
 
-    def ordered(self, block: VectorBlock, rows: int, k: int) -> list[str]:
-        """Statements of four steps from k on in the order of `dual.py`; empty if not so."""
+    def fours(self, block: VectorBlock, rows: int, n: int) -> list[tuple[int, int]]:
+        """The whole fours of `n` steps: the first step, and how many fours are computed at once."""
+        found, left = list[tuple[int, int]](), n // dual.LANES
+        while left:
+            way = "" if self.b_k else self.broadcast
+            count = dual.fours_at_once(way, rows, len(block.vecs), self.registers, left)
+            found.append((dual.LANES * (n // dual.LANES - left), count))
+            left -= count
+        return found
+
+    def ordered(self, block: VectorBlock, rows: int, k: int, fours: int) -> list[str]:
+        """Statements of `fours` times four steps from k on in the order of `dual.py`; empty if not
+        so.
+        """
         if self.broadcast not in dual.ORDERS or self.b_k:
             return []
-        inputs = [f"ap{offset(m * self.a_row + k)}" for m in range(rows)]
+        steps = range(k, k + dual.LANES * fours)
+        inputs = [
+            [f"ap{offset(m * self.a_row + step)}" for step in steps[:: dual.LANES]]
+            for m in range(rows)
+        ]
         weights = [
-            [f"wp{offset(self._packed(block, k + r) + v.packed)}" for v in block.vecs]
-            for r in range(4)
+            [f"wp{offset(self._packed(block, step) + v.packed)}" for v in block.vecs]
+            for step in steps
         ]
 
         def sums(p: dual.Product) -> str:
@@ -157,7 +173,9 @@ class Gemm:
             return f"a{p.row}_{p.vector}{f's{turn}' if turn else ''}"
 
         at = dual.addresses(inputs, weights)
-        return dual.statements(self.broadcast, rows, len(block.vecs), self.registers, at, sums)
+        return dual.statements(
+            self.broadcast, rows, len(block.vecs), self.registers, at, sums, fours
+        )
 
     def loaded_once(self, block: VectorBlock, rows: int) -> bool:
         """Whether the vectors of B are kept from being loaded again for each row."""

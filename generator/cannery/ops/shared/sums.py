@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from cannery.ops.shared import dual
 from cannery.ops.shared.lanes import Vec
 from cannery.schedule.cost import mac_instructions
 from cannery.target.isa import Isa
@@ -68,10 +69,16 @@ def tile_sums(vecs: Sequence[Vec], rows: int, sets: int = 1) -> Aside:
 def block_steps(steps: int, terms: int, isa: Isa) -> int:
     """After how many of `steps`, with this many terms each, sums are put aside; 0: never.
 
-    Blocks are equal, except the last one, which may be shorter.
+    Blocks are equal, except the last one, which may be shorter. Where products are put in order,
+    as many terms are one order as possible.
     """
     blocks = min(int(steps * terms // BLOCK_TERMS[mac_instructions(isa)]), steps)
-    return -(-steps // blocks) if blocks > 1 else 0
+    if blocks < 2:
+        return 0
+    at_once = dual.LANES * dual.MOST
+    whole = at_once // terms if isa.has("ordered") and at_once % terms == 0 else 1
+    length = -(-steps // (blocks * whole)) * whole
+    return length if length < steps else 0
 
 
 def even_steps(steps: int, terms: int, isa: Isa) -> int:
