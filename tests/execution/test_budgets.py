@@ -37,7 +37,7 @@ BUDGETS = {
 #: Cycles of all steps by Cannery's model of these processors.
 CYCLES = {
     ("ball", "cortex-a53"): 7652,
-    ("ball", "cortex-a55"): 6644,
+    ("ball", "cortex-a55"): 6537,
     ("pedestrian", "cortex-a53"): 266428,
     ("pedestrian", "cortex-a55"): 223274,
     ("walking_policy", "cortex-a53"): 135378,
