@@ -472,6 +472,29 @@ RATES_CPP = """net::Net net;
     }"""
 
 
+def test_calls_begin_within_a_round(tmp_path: Path) -> None:
+    """Outputs that need one later step leave one call later, also after silence."""
+    need_program("gcc")
+    values = {"kernel": np.ones((4, F, F), np.float32)}
+    config = {"filters": F, "kernel_size": 4, "padding": "same", "strides": 2, "use_bias": False}
+    model = chain_(image("x", 48, F), LayerSpec("Conv1D", "a", (), config, values))
+    file = write_h5(tmp_path / "net.h5", model)
+    x = np.arange(48 * F, dtype=np.float32).reshape(1, 48, F) % 7
+    net = cannery.load(file, isa="sse2", streaming=True, latency="auto")
+    assert (net.latency, net.calls_per_output, net.first_output_call) == (1, 2, 1)
+    whole = cannery.load(file, isa="sse2")(x)
+    state = net.new_state()
+    found = [net.step(state, x[:, t : t + 1]) for t in range(48)]
+    assert [each is not None for each in found] == [k % 2 == 0 for k in range(48)]
+    steps = np.concatenate([each for each in found[2::2] if each is not None], 1)
+    np.testing.assert_allclose(steps, whole[:, :23], atol=1e-5)
+    made = compile_model(
+        make_options(file, {"streaming": True, "latency": "auto", "isa": ("sse2",)})
+    )
+    assert "#define NET_FIRST_OUTPUT_CALL 1\n" in made.files["net.h"].decode()
+    assert json.loads(made.files["net.json"])["first_output_call"] == 1
+
+
 @pytest.mark.parametrize("language", ["c99 gcc", "c++11 clang"])
 @pytest.mark.parametrize("isas", [("sse2",), ("avx2", "sse2")], ids=["one", "several"])
 def test_programs_count_outputs(tmp_path: Path, language: str, isas: tuple[str, ...]) -> None:

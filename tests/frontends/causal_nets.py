@@ -317,7 +317,7 @@ def in_calls(graphs: Mapping[int, Graph], x: Array, cuts: Sequence[int]) -> list
         values = evaluate(graph, {**state, "x": x[:, start : start + block]})
         start += block
         assert graph.calls is not None
-        due = {s for s in graph.states if done % graph.calls.periods.get(s.output, 1) == 0}
+        due = {s for s in graph.states if graph.calls.changes(s.output, done)}
         state |= {s.input: np.asarray(values[s.output]) for s in due}
         for results, name in zip(found, graph.outputs, strict=True):
             results.append(np.asarray(values[name]))
@@ -348,7 +348,7 @@ def wanted_in(
     calls = graphs[cuts[0]].calls
     assert calls is not None
     whole, late, every = evaluate(graph, {"x": x}), calls.latency, calls.every
-    due = range(every - 1, len(cuts), every)
+    due = range(calls.first_output - 1, len(cuts), every)
     found = []
     for name in graph.outputs:
         right = np.asarray(whole[name])
@@ -360,7 +360,7 @@ def wanted_in(
         elif due:
             ends = np.cumsum([shapes[k][1] for k in due])
             made = np.full((len(right), ends[-1], *right.shape[2:]), np.nan)
-            later = late * shapes[0][1] // (cuts[0] * every)
+            later = (late + calls.phase * cuts[0]) * shapes[0][1] // (cuts[0] * every)
             length = min(right.shape[1], made.shape[1] - later)
             made[:, later : later + length] = right[:, :length]
             for k, part in zip(due, np.split(made, ends[:-1], 1), strict=True):

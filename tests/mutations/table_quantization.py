@@ -302,7 +302,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     _calibration(
         "values count in calls that do not need them",
-        "if not number % needed.get(n, 1)}",
+        "if not (number + phase) % needed.get(n, 1)}",
         "if number}",
         "tests/quantization/test_pasts.py",
     ),

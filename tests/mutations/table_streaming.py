@@ -16,6 +16,7 @@ _stepper = rows(f"{_F}/streaming/stepper.py", *_SEVERAL)
 _WHOLE = "tests/frontends/test_streaming_whole.py"
 _longer = rows(f"{_F}/lengths.py", _WHOLE)
 _whole = rows(f"{_F}/streaming/whole.py", _WHOLE)
+_phases = rows(f"{_F}/streaming/phases.py", "tests/frontends/test_streaming_phases.py")
 _calls = rows(f"{_F}/streaming/calls.py", *_SEVERAL)
 _PADS = "tests/frontends/test_streaming_pads.py"
 _lead = rows(f"{_F}/streaming/lead.py", _PADS)
@@ -558,6 +559,16 @@ CHANGES: tuple[Change, ...] = (
         "steps always tell of outputs",
         "return call % {{ b.graph.calls.every }}u == 0u;",
         "return 1;",
+    ),
+    _phases(
+        "rounds begin with the first call where outputs could leave earlier",
+        "while enough - too_early > 1:",
+        "while enough < too_early:",
+    ),
+    _phases(
+        "states before the first call are those before the calls that it follows",
+        "for number in range(1, calls.phase + 1):",
+        "for number in range(1, 1):",
     ),
     _settled(
         "branches and strides do not count for the silence before",

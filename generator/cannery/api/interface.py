@@ -100,7 +100,8 @@ class Interface(NamedTuple):
 
     `batch` is the size of the first axis of the inputs if that counts samples, else 0. `needs` are
     the words of /proc/cpuinfo that its processor must list, `machine` the processor's family.
-    `latency` is by how many steps outputs are late.
+    `latency` is by how many steps outputs are late, `first_output_call` the number of the first
+    call with outputs, from 1.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Interface(NamedTuple):
     every: int = 1
     prewarm_calls: int = 0
     prewarms: bool = False
+    first_output_call: int = 1
 
     @property
     def step_inputs(self) -> tuple[Argument, ...]:
@@ -170,6 +172,7 @@ def interface_of(source: Source, batch: int, machine: str, needs: tuple[str, ...
         _threads(source), source.graph.calls.latency if source.graph.calls else 0, _calls(source),
         bool(source.advances), source.graph.calls.every if source.graph.calls else 1,
         source.prewarm_calls, source.graph.calls is not None,
+        source.graph.calls.first_output if source.graph.calls else 1,
     )  # fmt: skip
 
 

@@ -83,6 +83,16 @@ class Net:
         return self._interface.latency
 
     @property
+    def calls_per_output(self) -> int:
+        """In how many calls `step` returns outputs once: more than 1 with strides in short ones."""
+        return self._interface.every
+
+    @property
+    def first_output_call(self) -> int:
+        """The number of the first call of `step` after a reset that returns outputs, from 1."""
+        return self._interface.first_output_call
+
+    @property
     def threads(self) -> int:
         """How many threads a call may take."""
         return self._threads.count if self._threads else 1

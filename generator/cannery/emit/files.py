@@ -190,7 +190,10 @@ def manifest(source: Source, sources: Sequence[str] = SOURCES) -> dict[str, Any]
         "block_steps": source.graph.steps_of_call,
         **_blocks(source),
         **(
-            {"calls_per_output": source.graph.calls.every}
+            {
+                "calls_per_output": source.graph.calls.every,
+                "first_output_call": source.graph.calls.first_output,
+            }
             if source.graph.calls and source.graph.calls.every > 1
             else {}
         ),

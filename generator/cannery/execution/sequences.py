@@ -143,8 +143,8 @@ def next_state(
     graph: Graph, state: Mapping[str, RefArray], values: Mapping[str, RefArray], number: int
 ) -> dict[str, RefArray]:
     """The states that change after call `number`, counted from 1, which computed these values."""
-    periods = graph.calls.periods if graph.calls else {}
-    due = [s for s in graph.states if number % periods.get(s.output, 1) == 0]
+    calls = graph.calls
+    due = [s for s in graph.states if calls is None or calls.changes(s.output, number)]
     return {s.input: values[s.output].astype(state[s.input].dtype, copy=False) for s in due}
 
 

@@ -74,7 +74,8 @@ class Calls:
     """A network that runs step by step: the steps of a call, and by how many outputs are late.
 
     Outputs come once in `every` calls: the network is what such a call computes. `periods` says of
-    outputs, states included, in how many calls they change once, if not in each. After `settled`
+    outputs, states included, in how many calls they change once, if not in each. Both are counted
+    as if there had been `phase` calls, less than `every`, before the first one. After `settled`
     steps without a change of the inputs, states that are pasts do not change any more; `lasting`:
     there are others, as those of recurrent layers, which may.
     """
@@ -85,6 +86,7 @@ class Calls:
     periods: Mapping[str, int] = field(default_factory=dict)
     settled: int = 0
     lasting: bool = False
+    phase: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "periods", MappingProxyType(dict(self.periods)))
@@ -93,6 +95,15 @@ class Calls:
     def round(self) -> int:
         """Calls after which all begins anew."""
         return lcm(*self.periods.values())
+
+    @property
+    def first_output(self) -> int:
+        """The number of the first call with outputs, counted from 1."""
+        return self.every - self.phase
+
+    def changes(self, output: str, number: int) -> bool:
+        """Whether an output changes in call `number`, counted from 1."""
+        return (number + self.phase) % self.periods.get(output, 1) == 0
 
 
 @dataclass(frozen=True)

@@ -224,6 +224,9 @@ class _Reader:
             self.calls = replace(calls, periods=periods)
         else:
             self.calls = replace(calls, every=count)
+            if line.took(","):
+                self.calls = replace(self.calls, phase=int(line.number()))
+                line.take("before the first")
 
     def _state(self, line: Line) -> None:
         output = self._value(line)

@@ -101,7 +101,8 @@ def _calls(graph: Graph, form: _Form) -> Iterator[str]:
         if graph.calls.settled or graph.calls.lasting:
             yield f"settled after {graph.calls.settled}{', or later' * graph.calls.lasting}"
         if graph.calls.every > 1:
-            yield f"every {graph.calls.every} calls"
+            begun = f", {graph.calls.phase} before the first" if graph.calls.phase else ""
+            yield f"every {graph.calls.every} calls{begun}"
         for value, period in graph.calls.periods.items():
             yield f"every {period} calls: {form.name(value)}"
 

@@ -78,14 +78,14 @@ def observe(graph: Graph, file: Path) -> Observed:
     samples, outputs = [], []
     # States are not rounded from step to step: so a whole sequence has the same ranges.
     state = {name: widen(value) for name, value in first_state(graph).items()}
-    pasts = pasts_of(graph)
+    pasts, phase = pasts_of(graph), graph.calls.phase if graph.calls else 0
     for number, step in enumerate(given, 1):
         sample = {**state, **step}
         samples.append(sample)
         with np.errstate(all="ignore"):
             values = evaluate_all(graph, sample)
         state |= next_state(graph, state, values, number)
-        values = {n: value for n, value in values.items() if not number % needed.get(n, 1)}
+        values = {n: v for n, v in values.items() if not (number + phase) % needed.get(n, 1)}
         outputs.append({name: values[name] for name in graph.outputs if name in values})
         for name, value in values.items():
             # What lies before the first step and never is a maximum, integers hold in their way.

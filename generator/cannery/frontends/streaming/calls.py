@@ -13,8 +13,9 @@ from cannery.frontends.streaming.carried import keep_in_layers
 from cannery.frontends.streaming.groups import groups_of
 from cannery.frontends.streaming.joined import join_by_padding
 from cannery.frontends.streaming.past import Key, RateError
+from cannery.frontends.streaming.phases import Found, InPhase, begun, least_late, so_late
 from cannery.frontends.streaming.spelled import spell_out_attention
-from cannery.frontends.streaming.stepper import AUTO, Stepper
+from cannery.frontends.streaming.stepper import AUTO, Stepper, late_cure
 from cannery.frontends.streaming.stream import Stream
 from cannery.frontends.streaming.unfolded import unfold_by_slices
 from cannery.frontends.time_axis import Time
@@ -124,10 +125,47 @@ def _rewritten(wish: _Wish, times: dict[str, Time], *, folds: bool) -> tuple[int
 def _at_once(
     wish: _Wish, times: dict[str, Time], *, folds: bool, alone: bool = True
 ) -> tuple[int, Graph]:
-    """Twice: first to see how far readers of one value look back, in calls of any block.
+    """The network for a call; with outputs once in some calls, in those that make it least late.
 
     Unless `alone`, other calls keep steps for those of whole groups, which are a state.
     """
+
+    def in_phase(phase: int, latency: int | str) -> Found:
+        late = replace(wish, latency=latency)
+        return _in_phase(late, times, phase, folds=folds, alone=alone)
+
+    try:
+        found = in_phase(0, wish.latency)
+    except OptionError as error:
+        if wish.latency == AUTO or isinstance(error, RateError):
+            raise
+        found = _in_phase_of(wish, in_phase, error)
+    else:
+        found = least_late(found, in_phase) if wish.latency == AUTO else found
+    steps = any(stream and not stream.final for stream in found.flows)
+    graph = begun(found) if found.calls.phase else found.graph
+    return 2 * (not steps) + (_latency_of(graph) > 0), graph
+
+
+def _in_phase_of(wish: _Wish, in_phase: InPhase, error: OptionError) -> Found:
+    """The network with this latency, if outputs come in other calls than usual; else the error,
+    which gives the least latency.
+    """
+    assert isinstance(wish.latency, int)
+    usual = in_phase(0, AUTO)
+    found = None if usual.fixed else so_late(usual, wish.latency, in_phase)
+    if found:
+        return found
+    least = least_late(usual, in_phase).calls
+    if isinstance(error, AheadError) and least.phase:
+        error.cure = late_cure(least.latency)
+    raise error
+
+
+def _in_phase(
+    wish: _Wish, times: dict[str, Time], phase: int, *, folds: bool, alone: bool
+) -> Found:
+    """Twice: first to see how far readers of one value look back, in calls of any block."""
     graph, blocks, latency = wish.graph, wish.blocks, wish.latency
     if not any(isinstance(node.op, Recurrent) for node in graph.nodes) and not any(
         time is not None for time in times.values()
@@ -135,11 +173,11 @@ def _at_once(
         raise UnsupportedError("no axis of its inputs is time", where="--streaming")
     reaches: dict[Key, int] = {}
     for block in blocks:
-        trial = Stepper(graph, times, block, {}, blocks, folds)
+        trial = Stepper(graph, times, block, {}, blocks, folds, phase)
         trial.run(latency)
         reaches = {key: max(reaches.get(key, 0), trial.builder.asked.get(key, 0))
                    for key in {**reaches, **trial.builder.asked}}  # fmt: skip
-    steppers = [Stepper(graph, times, n, reaches, blocks, folds) for n in blocks]
+    steppers = [Stepper(graph, times, n, reaches, blocks, folds, phase) for n in blocks]
     found, *others = (stepper.run(latency) for stepper in steppers)
     if any(_state_types(other) != _state_types(found) for other in others):
         raise OptionError(
@@ -157,9 +195,9 @@ def _at_once(
     streams = steppers[0].streams
     _check_caches(wish, streams)
     _check_inputs(wish, times, streams)
+    fixed = len(blocks) > 1 or bool(graph.states) or any(s.final for s in streams.values())
     flows = [streams.get(v) for v in graph.outputs]
-    steps = any(stream and not stream.final for stream in flows)
-    return 2 * (not steps) + (_latency_of(found) > 0), found
+    return Found(found, steppers[0].apart, flows, steppers[0].builder.pasts, fixed)
 
 
 def _with_unused_state(graph: Graph) -> Graph:

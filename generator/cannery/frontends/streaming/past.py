@@ -73,6 +73,7 @@ class Builder:
     states: list[State] = field(default_factory=list)
     periods: dict[str, int] = field(default_factory=dict)
     settled: dict[str, int] = field(default_factory=dict)
+    pasts: dict[str, Stream] = field(default_factory=dict)
     _windows: dict[Key, str] = field(default_factory=dict)
     _made: dict[tuple[object, ...], str] = field(default_factory=dict)
     _producers: dict[str, Node] = field(default_factory=dict)
@@ -299,6 +300,7 @@ class Builder:
             both = [initial, stream.lead.astype(dtype.numpy)]
             initial = after(np.concatenate(both, axis), axis, -stream.delay)
         past, following = self.state(f"{value}/past", shape, initial, dtype, stream.every)
+        self.pasts[past] = stream
         self.settled[past] = -(-reach // stream.count) * self.block * stream.every
         window = self.op(Concat(axis), f"{value}/window", past, value)
         if stream.copies:

@@ -40,7 +40,8 @@ class Stepper:
 
     `blocks` are the steps of calls that have the same state, its own `block` among them.
 
-    `folds` is that of the `Builder`.
+    `folds` is that of the `Builder`. So many calls as `phase` come before the first one, with steps
+    that do not exist.
 
     `ahead` is the first layer whose output is late, by how many steps of the input. `attending` has
     the scores and shares of attentions among steps, which are no values of the network for a call;
@@ -56,6 +57,7 @@ class Stepper:
     reaches: dict[Key, int]
     blocks: Sequence[int]
     folds: bool = False
+    phase: int = 0
     streams: dict[str, Stream] = field(default_factory=dict)
     ahead: tuple[str, Fraction] | None = None
     builder: Builder = field(init=False)
@@ -86,7 +88,7 @@ class Stepper:
             time = self.times[value]
             b.types[value] = shrunk(graph.types[value], time, self.block)
             if time is not None:
-                self.streams[value] = Stream(time, self.block)
+                self.streams[value] = Stream(time, self.block, self.phase * self.block)
         for done, node in enumerate(graph.nodes):
             try:
                 self._node(node)
@@ -96,7 +98,8 @@ class Stepper:
                 error.where = _where(error, node)
                 raise
         self._check_whole()
-        late = self._latency(latency)
+        before = self.phase * self.block
+        late = self._latency(latency if isinstance(latency, str) else latency + before)
         every = lcm(*(self.streams[v].every for v in graph.outputs if v in self.streams))
         for value in graph.outputs:
             self._output(value, late, every)
@@ -110,11 +113,12 @@ class Stepper:
             states=(*graph.states, *b.states),
             calls=Calls(
                 self.block,
-                late,
+                late - before,
                 every,
                 b.periods,
                 sum(b.settled.values()) + self._latest(),
                 any(state.input not in b.settled for state in b.states),
+                self.phase,
             ),
             notes=(*graph.notes, *self._notes()),
         )
@@ -456,18 +460,24 @@ class Stepper:
     def _initial(self, value: str, shape: tuple[int, ...]) -> Array | None:
         return np.asarray(self.graph.constants[value]).reshape(shape) if value else None
 
+    @property
+    def apart(self) -> int:
+        """Steps from one time at which all outputs have whole elements to the next."""
+        flows = (self.streams[v] for v in self.graph.outputs if v in self.streams)
+        return lcm(*(self._step(s).numerator for s in flows if not s.final), 1)
+
     def _latency(self, wanted: int | str) -> int:
         """By how many steps all outputs are late. Raises OptionError if they would have to be."""
         flows = [self.streams[v] for v in self.graph.outputs if v in self.streams]
         least = max([Fraction(0), *map(self._late, flows)])
-        whole = lcm(*(self._step(s).numerator for s in flows if not s.final), 1)
+        whole = self.apart
         steps = int(-(-least // whole) * whole)
         if wanted == AUTO:
             return steps
         assert isinstance(wanted, int)
         if wanted < least:
             name, late = self.ahead or ("", Fraction(0))
-            cure = f"--latency {steps} (or auto) accepts outputs that are {steps} steps late"
+            cure = late_cure(steps)
             what = f"outputs need inputs of {steps} later steps"
             ahead = f"layer {name!r} is the first that looks ahead"
             if whole > 1:
@@ -498,6 +508,11 @@ class Stepper:
         inner, stream = b.lifted(b.rename(value), stream, times)
         found, _ = b.delayed(inner, stream, int(late / self._step(stream)))
         b.add(Node(Identity(), value, (found,), (value,)))
+
+
+def late_cure(steps: int) -> str:
+    """What to do where outputs need so many later steps."""
+    return f"--latency {steps} (or auto) accepts outputs that are {steps} steps late"
 
 
 def _where(error: CanneryError, node: Node) -> str:
